@@ -1,0 +1,261 @@
+//! An event: what a business transaction wants the rest of the company to hear.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use uuid::Uuid;
+
+use crate::Millis;
+
+/// The identity of an event, made by its producer. Consumers dedupe by it.
+///
+/// It is never a number that a table hands out: a failover hands those out again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EventId(Uuid);
+
+impl EventId {
+    /// Makes a new identity (UUIDv7: unique everywhere, sortable by time).
+    #[allow(clippy::new_without_default, reason = "each call makes another identity")]
+    pub fn new() -> EventId {
+        EventId(Uuid::now_v7())
+    }
+
+    /// Wraps a UUID that the caller made.
+    pub const fn from_uuid(uuid: Uuid) -> EventId {
+        EventId(uuid)
+    }
+
+    /// Returns the UUID.
+    pub const fn uuid(self) -> Uuid {
+        self.0
+    }
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.hyphenated())
+    }
+}
+
+impl FromStr for EventId {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<EventId, Invalid> {
+        Uuid::try_parse(text).map(EventId).map_err(|_| Invalid::Id(text.chars().take(64).collect()))
+    }
+}
+
+/// What an event carries: text kept letter by letter, or bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Payload {
+    /// UTF-8 text, nearly always JSON.
+    Text(String),
+    /// Anything else.
+    Bytes(Bytes),
+}
+
+impl Payload {
+    /// Returns the payload as it goes over a wire.
+    pub fn as_bytes(&self) -> &[u8] {
+        match self {
+            Payload::Text(text) => text.as_bytes(),
+            Payload::Bytes(bytes) => bytes,
+        }
+    }
+
+    /// Returns the size in bytes.
+    pub fn len(&self) -> usize {
+        self.as_bytes().len()
+    }
+
+    /// Tells whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.as_bytes().is_empty()
+    }
+}
+
+/// Named values beside the payload: `schema_version`, `traceparent`, whatever the producer adds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Headers(pub BTreeMap<String, String>);
+
+impl Headers {
+    /// Reads the JSON object of a row. Numbers and booleans become their text, null is left out,
+    /// and anything nested stays JSON text, so no producer's header stops its event.
+    pub fn from_json(json: &str) -> Result<Headers, Invalid> {
+        let object: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_str(json).map_err(|error| Invalid::Headers(error.to_string()))?;
+        let text = |(name, value): (String, serde_json::Value)| match value {
+            serde_json::Value::Null => None,
+            serde_json::Value::String(text) => Some((name, text)),
+            other => Some((name, other.to_string())),
+        };
+        Ok(Headers(object.into_iter().filter_map(text).collect()))
+    }
+
+    /// Writes the JSON object of a row.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(&self.0).expect("a map of strings is always JSON")
+    }
+
+    /// Returns one header.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+}
+
+/// An event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The identity, and the key that consumers dedupe by.
+    pub id: EventId,
+    /// Where it goes: routes match on it.
+    pub topic: String,
+    /// What happened (`event_type`).
+    pub kind: String,
+    /// The business key: the order key and the shard key. Without one there is no order to keep.
+    pub key: Option<String>,
+    /// What it carries.
+    pub payload: Payload,
+    /// Named values beside the payload.
+    pub headers: Headers,
+    /// When the row was written, by the database's clock.
+    pub created: Millis,
+}
+
+impl Event {
+    /// Makes an event with a fresh identity and a text payload.
+    pub fn new(
+        topic: impl Into<String>,
+        kind: impl Into<String>,
+        payload: impl Into<String>,
+    ) -> Event {
+        Event {
+            id: EventId::new(),
+            topic: topic.into(),
+            kind: kind.into(),
+            key: None,
+            payload: Payload::Text(payload.into()),
+            headers: Headers::default(),
+            created: Millis::now(),
+        }
+    }
+
+    /// Sets the business key.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<String>) -> Event {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Sets one header.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Event {
+        self.headers.0.insert(name.into(), value.into());
+        self
+    }
+
+    /// Checks the event against limits that every database and broker can keep.
+    pub fn check(&self, limits: &Limits) -> Result<(), Invalid> {
+        name("topic", &self.topic)?;
+        name("event_type", &self.kind)?;
+        if let Some(key) = &self.key {
+            name("biz_key", key)?;
+        }
+        for (header, value) in &self.headers.0 {
+            name("header name", header)?;
+            if value.chars().any(char::is_control) {
+                return Err(Invalid::Control { what: "header value", text: header.clone() });
+            }
+        }
+        let size = self.payload.len();
+        if size > limits.payload {
+            return Err(Invalid::Payload { size, limit: limits.payload });
+        }
+        let size = self.headers.to_json().len();
+        if size > limits.headers {
+            return Err(Invalid::HeadersSize { size, limit: limits.headers });
+        }
+        Ok(())
+    }
+}
+
+fn name(what: &'static str, text: &str) -> Result<(), Invalid> {
+    if text.is_empty() || text.len() > Limits::NAME {
+        return Err(Invalid::Name { what, size: text.len() });
+    }
+    if text.chars().any(char::is_control) {
+        return Err(Invalid::Control { what, text: text.escape_default().take(64).collect() });
+    }
+    Ok(())
+}
+
+/// How large an event may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of payload.
+    pub payload: usize,
+    /// Bytes of headers, as JSON.
+    pub headers: usize,
+}
+
+impl Limits {
+    /// Bytes of a topic, a type, a key or a header's name.
+    pub const NAME: usize = 255;
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { payload: 1024 * 1024, headers: 16 * 1024 }
+    }
+}
+
+/// Why something is not an event. The text says what to do.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum Invalid {
+    /// The identity is not a UUID.
+    #[error("event_id {0:?} is not a UUID; leave it out, or write a UUIDv7")]
+    Id(String),
+    /// A name is empty or too long.
+    #[error("{what} has {size} bytes; it takes 1 to 255")]
+    Name {
+        /// Which name.
+        what: &'static str,
+        /// Its size in bytes.
+        size: usize,
+    },
+    /// A line break or another control character would break a broker's headers.
+    #[error("{what} {text:?} holds a control character; remove it")]
+    Control {
+        /// Which text.
+        what: &'static str,
+        /// The text, escaped.
+        text: String,
+    },
+    /// The payload is too large.
+    #[error(
+        "payload has {size} bytes; the limit is {limit}: store it elsewhere and put a reference"
+    )]
+    Payload {
+        /// Its size in bytes.
+        size: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The headers are too large.
+    #[error("headers have {size} bytes; the limit is {limit}: move data into the payload")]
+    HeadersSize {
+        /// Their size in bytes.
+        size: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The headers are not a JSON object.
+    #[error("headers are not a JSON object: {0}")]
+    Headers(String),
+}

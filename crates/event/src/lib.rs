@@ -1,0 +1,33 @@
+//! The hall: the words, the rules and the seams that every room shares.
+//!
+//! Nothing here does I/O, reads a clock or knows a database, a broker or a page.
+
+mod cause;
+mod envelope;
+mod event;
+mod judge;
+mod listing;
+mod live;
+mod order;
+mod outcome;
+mod row;
+mod seam;
+mod secret;
+mod time;
+mod topic;
+
+pub use cause::{Cause, Code, EXPLANATIONS, Explanation, explain};
+pub use envelope::Envelope;
+pub use event::{Event, EventId, Headers, Invalid, Limits, Payload};
+pub use judge::{Backoff, Limit, Policy};
+pub use listing::{Counts, Cursor, Filter, Listed, Listing, Moment, Page, Requeued, Status};
+pub use live::{Beat, LaneState, LaneView, Pulse};
+pub use order::{Hand, Order, alone};
+pub use outcome::{Answer, Outcome, Receipt, Refusal, Settled, Settlement};
+pub use row::{Address, Claim, Fence, Place, Row, Shelf};
+pub use seam::{
+    Begun, Catalog, Chores, Clock, Inbox, InboxEnd, Keep, Sink, Source, StoreError, Swept, Want,
+};
+pub use secret::{Secret, scrub};
+pub use time::Millis;
+pub use topic::{Pattern, PatternError, Topics};

@@ -1,0 +1,55 @@
+//! What a running relay shows of itself, second by second.
+
+use serde::Serialize;
+
+/// What happened in one second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Beat {
+    /// The second, since 1970.
+    pub second: i64,
+    /// Events published.
+    pub sent: u64,
+    /// Events refused, to be tried again.
+    pub retried: u64,
+    /// Events given up.
+    pub dead: u64,
+    /// Events pending at the end of the second.
+    pub pending: u64,
+}
+
+/// What a lane does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LaneState {
+    /// It takes turns.
+    Running,
+    /// Its destination is down; it rests and probes.
+    Resting,
+    /// Its database is down; it waits.
+    Waiting,
+    /// It has stopped.
+    Stopped,
+}
+
+/// One lane, for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LaneView {
+    /// The outbox it reads.
+    pub outbox: String,
+    /// The sink it publishes to.
+    pub sink: String,
+    /// What it does.
+    pub state: LaneState,
+    /// Why, if it does not run.
+    pub cause: Option<crate::Cause>,
+}
+
+/// The pulse of the relay in this process.
+pub trait Pulse: Send + Sync {
+    /// Returns the newest beats, oldest first.
+    fn beats(&self, most: usize) -> Vec<Beat>;
+    /// Returns the lanes.
+    fn lanes(&self) -> Vec<LaneView>;
+    /// Returns the metrics page.
+    fn metrics(&self) -> String;
+}

@@ -1,0 +1,198 @@
+//! Order per key: which of the rows that are due may be handed out now.
+//!
+//! A `Hand` is what one lane holds of one shard that its relay owns. It is memory only: when the
+//! relay dies, the next owner starts with an empty one and reads what the tables say.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use crate::{Address, Millis, Outcome, Row, Shelf};
+
+/// What the followers of a failing event do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// They wait until it is published or dead. Other keys go on.
+    #[default]
+    Hold,
+    /// They pass it. Nothing is promised about order.
+    Pass,
+}
+
+/// A row's place in the line of its key: by birth. Rows that were born delayed (0) go by number.
+type Position = (i64, i64);
+
+#[derive(Debug)]
+struct Out {
+    key: Option<String>,
+    position: Position,
+    until: Millis,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    /// Rows of the key in flight.
+    out: usize,
+    /// Rows of the key that wait for another attempt.
+    parked: BTreeSet<Position>,
+    /// The first hot row of the key that was passed over because of those.
+    waiting: Option<i64>,
+}
+
+/// What one lane holds of one shard: rows in flight, keys that wait, how far it has read.
+#[derive(Debug, Default)]
+pub struct Hand {
+    order: Order,
+    cursor: i64,
+    out: BTreeMap<Address, Out>,
+    lines: HashMap<String, Line>,
+    /// Keys that the claim under way has taken rows of: more of them may follow in line.
+    fresh: HashSet<String>,
+}
+
+impl Hand {
+    /// Starts with nothing.
+    pub fn new(order: Order) -> Hand {
+        Hand { order, ..Hand::default() }
+    }
+
+    /// Returns the number after which hot rows have not been looked at.
+    pub fn cursor(&self) -> i64 {
+        self.cursor
+    }
+
+    /// Remembers a row that waits for another attempt, as the tables say at a take-over.
+    pub fn park(&mut self, key: Option<&str>, birth: i64, number: i64) {
+        if let (Order::Hold, Some(key)) = (self.order, key) {
+            self.line(key).parked.insert(position(Shelf::Later, birth, number));
+        }
+    }
+
+    /// Starts a claim.
+    pub fn open(&mut self) {
+        self.fresh.clear();
+    }
+
+    /// Offers the next hot row; `true` takes it. Rows must come in order of their numbers.
+    pub fn offer_hot(&mut self, address: Address, key: Option<&str>, until: Millis) -> bool {
+        self.cursor = self.cursor.max(address.number);
+        if self.out.contains_key(&address) {
+            return false;
+        }
+        if let (Order::Hold, Some(key)) = (self.order, key) {
+            let fresh = self.fresh.contains(key);
+            let line = self.line(key);
+            let busy = (line.out > 0 && !fresh) || !line.parked.is_empty();
+            if busy || line.waiting.is_some_and(|first| first < address.number) {
+                line.waiting.get_or_insert(address.number);
+                return false;
+            }
+        }
+        self.take(address, key, position(Shelf::Hot, address.number, 0), until);
+        true
+    }
+
+    /// Offers a later row that is due; `true` takes it. `birth` is its number when it was hot, or 0.
+    pub fn offer_later(
+        &mut self,
+        address: Address,
+        key: Option<&str>,
+        birth: i64,
+        until: Millis,
+    ) -> bool {
+        if self.out.contains_key(&address) {
+            return false;
+        }
+        let position = position(Shelf::Later, birth, address.number);
+        if let (Order::Hold, Some(key)) = (self.order, key) {
+            let fresh = self.fresh.contains(key);
+            let line = self.line(key);
+            let first = line.parked.first().is_none_or(|first| position <= *first);
+            if !first || (line.out > 0 && !fresh) {
+                return false;
+            }
+            line.parked.remove(&position);
+        }
+        self.take(address, key, position, until);
+        true
+    }
+
+    fn take(&mut self, address: Address, key: Option<&str>, position: Position, until: Millis) {
+        let key = key.map(str::to_owned);
+        if let (Order::Hold, Some(key)) = (self.order, &key) {
+            self.line(key).out += 1;
+            self.fresh.insert(key.clone());
+        }
+        self.out.insert(address, Out { key, position, until });
+    }
+
+    /// Takes an outcome in. Returns `false` when the row is not in this hand.
+    pub fn settle(&mut self, address: Address, outcome: &Outcome) -> bool {
+        let Some(out) = self.out.remove(&address) else { return false };
+        let back = matches!(outcome, Outcome::Release { .. });
+        if back && address.shelf == Shelf::Hot {
+            self.cursor = self.cursor.min(address.number - 1);
+        }
+        let (Order::Hold, Some(key)) = (self.order, &out.key) else { return true };
+        let parks = matches!(outcome, Outcome::Retry { .. })
+            || (back && address.shelf == Shelf::Later && out.position.0 > 0);
+        let line = self.lines.get_mut(key).expect("a row in flight has its key's line");
+        line.out -= 1;
+        if parks {
+            line.parked.insert(out.position);
+        }
+        if line.out == 0 && line.parked.is_empty() {
+            if let Some(first) = line.waiting {
+                self.cursor = self.cursor.min(first - 1);
+            }
+            self.lines.remove(key);
+        }
+        true
+    }
+
+    /// Returns the hot rows in flight: what must be called unexplained if this relay dies.
+    pub fn hot_out(&self) -> impl Iterator<Item = i64> + '_ {
+        self.out.keys().filter(|address| address.shelf == Shelf::Hot).map(|address| address.number)
+    }
+
+    /// Tells whether a claim of this hand has outlived its lease.
+    pub fn overdue(&self, now: Millis) -> bool {
+        self.out.values().any(|out| out.until <= now)
+    }
+
+    /// Tells whether nothing is in flight.
+    pub fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
+
+    /// Drops everything: the shard was lost, or taken anew.
+    pub fn clear(&mut self) {
+        *self = Hand::new(self.order);
+    }
+
+    fn line(&mut self, key: &str) -> &mut Line {
+        self.lines.entry(key.to_owned()).or_default()
+    }
+}
+
+fn position(shelf: Shelf, birth: i64, number: i64) -> Position {
+    match (shelf, birth) {
+        (Shelf::Later, 0) => (0, number),
+        _ => (birth, 0),
+    }
+}
+
+/// Tells how many of the later rows that are due go into one claim: all up to `limit`, but a suspect
+/// only alone, because it may be what killed a relay.
+pub fn alone(suspect: bool, taken: usize) -> Option<bool> {
+    match (suspect, taken) {
+        (false, _) => Some(false),
+        (true, 0) => Some(true),
+        (true, _) => None,
+    }
+}
+
+impl Row {
+    /// Tells whether the row waits for another attempt, and so holds its key's followers.
+    pub fn is_parked(&self) -> bool {
+        matches!(self.place, crate::Place::Waiting(Shelf::Later)) && self.attempt > 0
+    }
+}
