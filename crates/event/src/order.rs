@@ -24,6 +24,8 @@ type Position = (i64, i64);
 struct Out {
     key: Option<String>,
     position: Position,
+    /// Whether it waited for another attempt when it was taken.
+    parked: bool,
     until: Millis,
 }
 
@@ -71,9 +73,14 @@ impl Hand {
         self.fresh.clear();
     }
 
+    /// Passes over a hot row that another lane takes.
+    pub fn skip(&mut self, number: i64) {
+        self.cursor = self.cursor.max(number);
+    }
+
     /// Offers the next hot row; `true` takes it. Rows must come in order of their numbers.
     pub fn offer_hot(&mut self, address: Address, key: Option<&str>, until: Millis) -> bool {
-        self.cursor = self.cursor.max(address.number);
+        self.skip(address.number);
         if self.out.contains_key(&address) {
             return false;
         }
@@ -86,7 +93,8 @@ impl Hand {
                 return false;
             }
         }
-        self.take(address, key, position(Shelf::Hot, address.number, 0), until);
+        let position = position(Shelf::Hot, address.number, 0);
+        self.take(address, key, Out { key: None, position, parked: false, until });
         true
     }
 
@@ -102,6 +110,7 @@ impl Hand {
             return false;
         }
         let position = position(Shelf::Later, birth, address.number);
+        let mut parked = false;
         if let (Order::Hold, Some(key)) = (self.order, key) {
             let fresh = self.fresh.contains(key);
             let line = self.line(key);
@@ -109,19 +118,19 @@ impl Hand {
             if !first || (line.out > 0 && !fresh) {
                 return false;
             }
-            line.parked.remove(&position);
+            parked = line.parked.remove(&position);
         }
-        self.take(address, key, position, until);
+        self.take(address, key, Out { key: None, position, parked, until });
         true
     }
 
-    fn take(&mut self, address: Address, key: Option<&str>, position: Position, until: Millis) {
-        let key = key.map(str::to_owned);
-        if let (Order::Hold, Some(key)) = (self.order, &key) {
+    fn take(&mut self, address: Address, key: Option<&str>, mut out: Out) {
+        out.key = key.map(str::to_owned);
+        if let (Order::Hold, Some(key)) = (self.order, key) {
             self.line(key).out += 1;
-            self.fresh.insert(key.clone());
+            self.fresh.insert(key.to_owned());
         }
-        self.out.insert(address, Out { key, position, until });
+        self.out.insert(address, out);
     }
 
     /// Takes an outcome in. Returns `false` when the row is not in this hand.
@@ -132,8 +141,7 @@ impl Hand {
             self.cursor = self.cursor.min(address.number - 1);
         }
         let (Order::Hold, Some(key)) = (self.order, &out.key) else { return true };
-        let parks = matches!(outcome, Outcome::Retry { .. })
-            || (back && address.shelf == Shelf::Later && out.position.0 > 0);
+        let parks = matches!(outcome, Outcome::Retry { .. }) || (back && out.parked);
         let line = self.lines.get_mut(key).expect("a row in flight has its key's line");
         line.out -= 1;
         if parks {

@@ -126,7 +126,7 @@ impl Row {
     /// Hands the row out. The attempt is counted here and not at the settlement, so that an event
     /// which kills the relay each time still runs out of attempts.
     pub fn claim(&mut self, fence: Fence, now: Millis, lease: Duration) {
-        debug_assert!(self.is_due(now) && fence > self.fence);
+        debug_assert!(self.is_due(now) && fence >= self.fence);
         self.due = now + lease;
         self.fence = fence;
         self.attempt += 1;

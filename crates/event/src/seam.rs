@@ -41,6 +41,14 @@ pub struct Want {
     pub lease: Duration,
 }
 
+impl Want {
+    /// Returns how many rows of a claim may be retries: half, so that neither a failing backlog
+    /// starves fresh events nor the other way round.
+    pub fn retries(&self) -> usize {
+        self.limit.div_ceil(2)
+    }
+}
+
 /// Where claims come from: one lane's view of one outbox.
 #[async_trait]
 pub trait Source: Send + Sync {

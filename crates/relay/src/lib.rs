@@ -1,1 +1,12 @@
-//! .
+//! Lanes and chores: from a source to a sink, and the upkeep around it.
+//!
+//! It knows neither a database nor a broker; everything it does, it does through the seams.
+
+pub mod chores;
+mod clock;
+mod lane;
+mod unrouted;
+
+pub use clock::SystemClock;
+pub use lane::{Lane, Options};
+pub use unrouted::Unrouted;

@@ -1,1 +1,14 @@
-//! .
+//! The only crate that knows metric names and the log format.
+//!
+//! Facts are taken at the seams: a [`Telemetry`] wraps a lane's source and sink, and counts what
+//! passes. Nothing else in the house emits a metric.
+
+mod beats;
+mod lanes;
+mod logs;
+mod names;
+mod telemetry;
+mod watched;
+
+pub use logs::{LogFormat, logs};
+pub use telemetry::Telemetry;

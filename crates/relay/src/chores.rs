@@ -1,0 +1,36 @@
+//! Upkeep: retention in small steps, by whichever relay holds the chores.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use event::{Chores, Clock, Keep};
+use tokio_util::sync::CancellationToken;
+
+/// Sweeps every so often until told to stop. A full step is followed by the next after a short
+/// breath, so that a long arrears is worked off without a long transaction.
+pub async fn run(
+    outbox: &str,
+    chores: Arc<dyn Chores>,
+    keep: Keep,
+    every: Duration,
+    clock: Arc<dyn Clock>,
+    stop: CancellationToken,
+) {
+    const BREATH: Duration = Duration::from_millis(50);
+    loop {
+        let pause = match chores.sweep(&keep).await {
+            Ok(swept) if swept.sent >= keep.step as u64 || swept.inbox >= keep.step as u64 => {
+                BREATH
+            }
+            Ok(_) => every,
+            Err(error) => {
+                tracing::warn!(outbox, %error, "the chores could not be done; they are tried again");
+                every
+            }
+        };
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = clock.sleep(pause) => {}
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! A lane joins one source to one sink: claim, publish, judge, settle.
+//!
+//! A turn is one straight function. There is no queue between its steps; to go faster, run more
+//! turns at once. If the process dies anywhere in a turn, the leases run out and the rows are due.
+//! Because a lane has one sink, a destination that is down rests its own lane and no other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use event::{
+    Answer, Cause, Claim, Clock, Event, Policy, Refusal, Settlement, Sink, Source, StoreError, Want,
+};
+use futures_util::future::join_all;
+use tokio_util::sync::CancellationToken;
+
+/// How a lane takes its turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Events in a turn at the most.
+    pub batch: usize,
+    /// Bytes of payload in a turn at the most.
+    pub bytes: usize,
+    /// How long a claim lasts.
+    pub lease: Duration,
+    /// How long to wait for a source that does not ring.
+    pub idle: Duration,
+    /// Turns at once.
+    pub turns: usize,
+    /// How long a stop waits for turns under way.
+    pub drain: Duration,
+}
+
+/// A lane.
+#[derive(Clone)]
+pub struct Lane {
+    /// The outbox's name.
+    pub outbox: String,
+    /// The sink's name.
+    pub sink_name: String,
+    /// Where claims come from.
+    pub source: Arc<dyn Source>,
+    /// Where events go.
+    pub sink: Arc<dyn Sink>,
+    /// What paces the loop.
+    pub clock: Arc<dyn Clock>,
+    /// How much patience events get.
+    pub policy: Policy,
+    /// How turns are taken.
+    pub options: Options,
+}
+
+/// What a turn says about the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// There was something, so there may be more.
+    Again,
+    /// Nothing is due.
+    Wait,
+    /// The destination is down.
+    Rest,
+}
+
+impl Lane {
+    /// Takes turns until told to stop, or until asking the source again cannot help; then hands over
+    /// what it leases. Turns under way are finished, and cut only after the drain time.
+    pub async fn run(&self, stop: &CancellationToken) -> Result<(), Cause> {
+        let turns = (0..self.options.turns.max(1)).map(|_| self.take_turns(stop));
+        let overstayed = async {
+            stop.cancelled().await;
+            self.clock.sleep(self.options.drain).await;
+        };
+        let ended = tokio::select! {
+            ended = join_all(turns) => ended.into_iter().find_map(Result::err),
+            () = overstayed => None,
+        };
+        if let Err(error) = self.source.release().await {
+            let (outbox, sink) = (&self.outbox, &self.sink_name);
+            tracing::warn!(outbox, sink, %error, "the lease was not handed over; it will run out");
+        }
+        self.sink.close().await;
+        ended.map_or(Ok(()), Err)
+    }
+
+    async fn take_turns(&self, stop: &CancellationToken) -> Result<(), Cause> {
+        while !stop.is_cancelled() {
+            match self.turn().await {
+                Ok(Next::Again) => {}
+                Ok(Next::Wait) => self.wait(stop).await,
+                Ok(Next::Rest) => self.rest(stop).await,
+                Err(StoreError::Down(_)) => self.pause(self.policy.rest, stop).await,
+                Err(StoreError::Broken(cause)) => return Err(cause),
+            }
+        }
+        Ok(())
+    }
+
+    async fn turn(&self) -> Result<Next, StoreError> {
+        let Options { batch, bytes, lease, .. } = self.options;
+        let settle_until = self.clock.now() + lease;
+        let claims = self.source.claim(&Want { limit: batch, bytes, lease }).await?;
+        if claims.is_empty() {
+            return Ok(Next::Wait);
+        }
+        let (spent, fresh): (Vec<_>, Vec<_>) = claims
+            .into_iter()
+            .map(|claim| (self.policy.spent(&claim.event, claim.attempt), claim))
+            .partition(|(spent, _)| spent.is_some());
+        let mut ends: Vec<Settlement> = spent
+            .into_iter()
+            .filter_map(|(outcome, claim)| outcome.map(|outcome| claim.end(outcome)))
+            .collect();
+        let (events, tickets): (Vec<Event>, Vec<Ticket>) =
+            fresh.into_iter().map(|(_, claim)| Ticket::tear(claim)).unzip();
+
+        let answers = self.offer(&events).await;
+        let down = answers.iter().any(|answer| matches!(answer, Err(Refusal::Down(_))));
+        for ((event, ticket), answer) in events.iter().zip(&tickets).zip(answers) {
+            let outcome = self.policy.judge(event, ticket.attempt, answer, fastrand::f64());
+            ends.push(ticket.end(event, outcome));
+        }
+        self.settle(&ends, settle_until).await?;
+        Ok(if down { Next::Rest } else { Next::Again })
+    }
+
+    async fn offer(&self, events: &[Event]) -> Vec<Answer> {
+        if events.is_empty() {
+            return Vec::new();
+        }
+        let answers = self.sink.publish(events).await;
+        assert_eq!(answers.len(), events.len(), "a sink answers for each event");
+        answers
+    }
+
+    /// Writes the outcomes down, trying for as long as the leases last: to give up sooner is to
+    /// publish twice, and to try longer is in vain.
+    async fn settle(&self, ends: &[Settlement], until: event::Millis) -> Result<(), StoreError> {
+        const AGAIN: Duration = Duration::from_millis(100);
+        loop {
+            match self.source.settle(ends).await {
+                Err(StoreError::Down(_)) if self.clock.now() < until => {
+                    self.clock.sleep(AGAIN).await;
+                }
+                settled => return settled.map(drop),
+            }
+        }
+    }
+
+    /// Leaves a destination alone that is down, and asks it now and then. Meanwhile the source keeps
+    /// its lease, so that the rows stay where they are.
+    async fn rest(&self, stop: &CancellationToken) {
+        loop {
+            self.pause(self.policy.rest.mul_f64(0.5 + fastrand::f64()), stop).await;
+            if stop.is_cancelled() || self.sink.probe().await.is_ok() {
+                return;
+            }
+        }
+    }
+
+    async fn wait(&self, stop: &CancellationToken) {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = self.source.wait(self.options.idle) => {}
+        }
+    }
+
+    /// Passes time while the source keeps what it leases.
+    async fn pause(&self, duration: Duration, stop: &CancellationToken) {
+        let keep = async {
+            loop {
+                self.source.wait(self.options.idle).await;
+                self.clock.sleep(self.options.idle).await;
+            }
+        };
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = self.clock.sleep(duration) => {}
+            () = keep => {}
+        }
+    }
+}
+
+/// What is left of a claim once its event is on its way to the sink.
+struct Ticket {
+    address: event::Address,
+    fence: event::Fence,
+    attempt: u32,
+}
+
+impl Ticket {
+    fn tear(claim: Claim) -> (Event, Ticket) {
+        let Claim { event, address, fence, attempt } = claim;
+        (event, Ticket { address, fence, attempt })
+    }
+
+    fn end(&self, event: &Event, outcome: event::Outcome) -> Settlement {
+        Settlement { address: self.address, id: event.id, fence: self.fence, outcome }
+    }
+}

@@ -1,0 +1,161 @@
+//! The rows as a person sees them, and the upkeep, modelled.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use event::{
+    Catalog, Chores, Counts, Cursor, EventId, Filter, Keep, Listed, Listing, Millis, Page, Place,
+    Requeued, Shelf, Status, StoreError, Swept,
+};
+
+use super::{Entry, State, Table};
+
+pub(super) struct MemoryCatalog(pub(super) Arc<Table>);
+
+#[async_trait]
+impl Catalog for MemoryCatalog {
+    async fn find(&self, filter: &Filter, page: &Page) -> Result<Listing, StoreError> {
+        let now = self.0.now();
+        let state = self.0.state();
+        let mut events: Vec<Listed> =
+            state.entries.iter().map(|entry| listed(&state, entry, now)).collect();
+        events.retain(|listed| fits(filter, listed));
+        events.sort_by_key(|listed| std::cmp::Reverse((listed.event.created, listed.event.id)));
+        if let Some(Cursor(after)) = &page.after {
+            let last = events.iter().position(|listed| listed.event.id.to_string() == *after);
+            events.drain(..last.map_or(0, |at| at + 1));
+        }
+        let more = events.len() > page.limit;
+        events.truncate(page.limit);
+        let last = events.last().map(|listed| Cursor(listed.event.id.to_string()));
+        Ok(Listing { next: last.filter(|_| more), events })
+    }
+
+    async fn count(&self) -> Result<Counts, StoreError> {
+        let now = self.0.now();
+        let state = self.0.state();
+        let mut counts = Counts { exact: true, now, sent: state.trimmed, ..Counts::default() };
+        for entry in &state.entries {
+            let status = status(&state, entry, now);
+            *match status {
+                Status::New => &mut counts.new,
+                Status::Dispatching => &mut counts.dispatching,
+                Status::Retry => &mut counts.retry,
+                Status::Sent => &mut counts.sent,
+                Status::Dead => &mut counts.dead,
+            } += 1;
+            let due = matches!(status, Status::New | Status::Retry) && entry.row.due <= now;
+            if due && counts.oldest_due.is_none_or(|oldest| entry.row.due < oldest) {
+                counts.oldest_due = Some(entry.row.due);
+            }
+        }
+        Ok(counts)
+    }
+
+    async fn requeue(
+        &self,
+        ids: &[EventId],
+        filter: Option<&Filter>,
+        limit: usize,
+    ) -> Result<Requeued, StoreError> {
+        let mut ids = ids.to_vec();
+        if let Some(filter) = filter {
+            let dead = Filter { status: Some(Status::Dead), ..filter.clone() };
+            let page = Page { limit, ..Page::default() };
+            let found = self.find(&dead, &page).await?.events;
+            ids.extend(found.into_iter().map(|listed| listed.event.id));
+        }
+        let now = self.0.now();
+        let mut state = self.0.state();
+        let mut done = Requeued::default();
+        for id in ids {
+            let number = state.later + 1;
+            let mut entries = state.entries.iter_mut();
+            match entries.find(|entry| entry.row.id() == id && entry.row.place == Place::Dead) {
+                Some(entry) => {
+                    let _ = entry.row.requeue(now);
+                    (entry.number, entry.birth, entry.updated) = (number, 0, now);
+                    state.later = number;
+                    done.requeued.push(id);
+                }
+                None => done.skipped.push(id),
+            }
+        }
+        drop(state);
+        self.0.bell.notify_waiters();
+        Ok(done)
+    }
+}
+
+#[async_trait]
+impl Chores for MemoryCatalog {
+    async fn sweep(&self, keep: &Keep) -> Result<Swept, StoreError> {
+        let now = self.0.now();
+        let mut state = self.0.state();
+        let mut sent = 0;
+        state.entries.retain(|entry| {
+            let old =
+                matches!(entry.row.place, Place::Sent(_)) && entry.updated < now - keep.sent;
+            let trim = old && sent < keep.step as u64;
+            sent += u64::from(trim);
+            !trim
+        });
+        state.trimmed += sent;
+        let mut inbox = 0;
+        state.inbox.retain(|_, memory| {
+            let old = memory.processed && memory.updated < now - keep.inbox;
+            let trim = old && inbox < keep.step as u64;
+            inbox += u64::from(trim);
+            !trim
+        });
+        Ok(Swept { sent, inbox, elsewhere: false })
+    }
+}
+
+fn status(state: &State, entry: &Entry, now: Millis) -> Status {
+    let in_flight = entry.row.unexplained > 0;
+    match entry.row.place {
+        Place::Waiting(Shelf::Hot) if in_flight && state.lease.until > now => Status::Dispatching,
+        Place::Waiting(Shelf::Hot) => Status::New,
+        Place::Waiting(Shelf::Later) if in_flight && entry.row.due > now => Status::Dispatching,
+        Place::Waiting(Shelf::Later) => Status::Retry,
+        Place::Sent(_) => Status::Sent,
+        Place::Dead => Status::Dead,
+    }
+}
+
+fn listed(state: &State, entry: &Entry, now: Millis) -> Listed {
+    let row = &entry.row;
+    let waiting = matches!(row.place, Place::Waiting(_));
+    let broker_id = match &row.place {
+        Place::Sent(receipt) => receipt.broker_id.clone(),
+        _ => None,
+    };
+    let follows = |other: &&Entry| {
+        other.row.place == Place::Waiting(Shelf::Hot)
+            && other.row.event.key.is_some()
+            && other.row.event.key == row.event.key
+    };
+    let behind = if row.is_parked() { state.entries.iter().filter(follows).count() } else { 0 };
+    Listed {
+        event: row.event.clone(),
+        status: status(state, entry, now),
+        attempts: row.attempt,
+        next_attempt: waiting.then_some(row.due),
+        trail: row.trail.clone(),
+        broker_id,
+        updated: entry.updated,
+        behind: behind as u64,
+    }
+}
+
+fn fits(filter: &Filter, listed: &Listed) -> bool {
+    let event = &listed.event;
+    let code = || listed.last_error().map(|cause| cause.code.as_str());
+    filter.id.is_none_or(|id| id == event.id)
+        && filter.key.as_ref().is_none_or(|key| event.key.as_ref() == Some(key))
+        && filter.kind.as_ref().is_none_or(|kind| *kind == event.kind)
+        && filter.topic.as_ref().is_none_or(|topic| *topic == event.topic)
+        && filter.status.is_none_or(|status| status == listed.status)
+        && filter.code.as_ref().is_none_or(|wanted| code() == Some(wanted.as_str()))
+}

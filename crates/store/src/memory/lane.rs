@@ -1,0 +1,255 @@
+//! Claiming and settling, by the rules of `own`: the relay leases, the lane reads.
+
+use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use event::{
+    Address, Claim, Hand, Millis, Outcome, Place, Row, Settled, Settlement, Shelf, Source,
+    StoreError, Want, alone,
+};
+
+use super::{Entry, Hands, State, Table};
+use crate::Lane;
+
+pub(super) struct MemoryLane {
+    pub(super) table: Arc<Table>,
+    pub(super) relay: u64,
+    pub(super) hands: Hands,
+    pub(super) index: usize,
+}
+
+type Open<'a> = MutexGuard<'a, Vec<(Lane, Hand)>>;
+
+impl MemoryLane {
+    fn hands(&self) -> Open<'_> {
+        self.hands.lock().expect("no rule panics while the hands are open")
+    }
+
+    /// Takes or renews the lease. Returns `false` when there is nothing to claim with it.
+    fn hold(&self, state: &mut State, hands: &mut Open<'_>, now: Millis, lease: Duration) -> bool {
+        let mine = state.lease.owner == self.relay && !state.lease.released;
+        let live = state.lease.until > now;
+        if !mine && live && !state.lease.released {
+            return false;
+        }
+        let keep = mine && live && !hands.iter().any(|(_, hand)| hand.overdue(now));
+        let cursor = if keep { hands[self.index].1.cursor() } else { 0 };
+        let waits = state.entries.iter().any(|entry| match entry.row.place {
+            Place::Waiting(Shelf::Hot) => entry.number > cursor,
+            Place::Waiting(Shelf::Later) => entry.row.due <= now,
+            _ => false,
+        });
+        if keep {
+            let rest = state.lease.until.since(now);
+            if waits || rest * 3 < lease * 2 {
+                state.lease.until = now + lease;
+            }
+            return waits;
+        }
+        if !waits && !(mine && live) {
+            return false;
+        }
+        self.take(state, hands, now, lease);
+        true
+    }
+
+    fn take(&self, state: &mut State, hands: &mut Open<'_>, now: Millis, lease: Duration) {
+        state.lease.owner = self.relay;
+        state.lease.fence = state.lease.fence.next();
+        state.lease.until = now + lease;
+        state.lease.released = false;
+        let mut numbers = state.later;
+        for entry in &mut state.entries {
+            let in_flight = entry.row.unexplained > 0;
+            if in_flight && entry.row.place == Place::Waiting(Shelf::Hot) {
+                numbers += 1;
+                entry.number = numbers;
+                entry.row.lapse(now);
+            }
+        }
+        state.later = numbers;
+        for (lane, hand) in hands.iter_mut() {
+            hand.clear();
+            park(state, lane, hand);
+        }
+    }
+
+    fn pick_later(&self, state: &mut State, hand: &mut Hand, pick: &mut Pick<'_>) {
+        let mut due: Vec<usize> = (0..state.entries.len())
+            .filter(|at| {
+                let row = &state.entries[*at].row;
+                row.place == Place::Waiting(Shelf::Later)
+                    && row.is_due(pick.now)
+                    && pick.lane.topics.take(&row.event.topic)
+            })
+            .collect();
+        due.sort_by_key(|at| (state.entries[*at].row.due, state.entries[*at].number));
+        for at in due {
+            let entry = &mut state.entries[at];
+            let Some(only) = alone(entry.row.is_suspect(), pick.claims.len()) else { break };
+            if pick.claims.len() == pick.want.retries() || !pick.fits(&entry.row) {
+                break;
+            }
+            let (address, key) = (address(entry, Shelf::Later), entry.row.event.key.clone());
+            if hand.offer_later(address, key.as_deref(), entry.birth, pick.until()) {
+                pick.take(entry, address, state.lease.fence);
+                if only {
+                    pick.closed = true;
+                    break;
+                }
+            }
+        }
+    }
+
+    fn pick_hot(&self, state: &mut State, hand: &mut Hand, pick: &mut Pick<'_>) {
+        let fence = state.lease.fence;
+        let mut hot: Vec<&mut Entry> = state
+            .entries
+            .iter_mut()
+            .filter(|entry| entry.row.place == Place::Waiting(Shelf::Hot))
+            .filter(|entry| entry.number > hand.cursor())
+            .collect();
+        hot.sort_by_key(|entry| entry.number);
+        for entry in hot {
+            if pick.claims.len() == pick.want.limit {
+                break;
+            }
+            if !pick.lane.topics.take(&entry.row.event.topic) {
+                hand.skip(entry.number);
+                continue;
+            }
+            if !pick.fits(&entry.row) {
+                break;
+            }
+            let (address, key) = (address(entry, Shelf::Hot), entry.row.event.key.clone());
+            if hand.offer_hot(address, key.as_deref(), pick.until()) {
+                pick.take(entry, address, fence);
+            }
+        }
+    }
+}
+
+/// A claim under way.
+struct Pick<'a> {
+    lane: &'a Lane,
+    want: &'a Want,
+    now: Millis,
+    claims: Vec<Claim>,
+    bytes: usize,
+    closed: bool,
+}
+
+impl Pick<'_> {
+    fn until(&self) -> Millis {
+        self.now + self.want.lease
+    }
+
+    fn fits(&self, row: &Row) -> bool {
+        self.claims.is_empty() || self.bytes + row.event.payload.len() <= self.want.bytes
+    }
+
+    fn take(&mut self, entry: &mut Entry, address: Address, fence: event::Fence) {
+        entry.row.claim(fence, self.now, self.want.lease);
+        self.bytes += entry.row.event.payload.len();
+        let (event, attempt) = (entry.row.event.clone(), entry.row.attempt);
+        self.claims.push(Claim { event, address, fence, attempt });
+    }
+}
+
+#[async_trait]
+impl Source for MemoryLane {
+    async fn claim(&self, want: &Want) -> Result<Vec<Claim>, StoreError> {
+        let now = self.table.now();
+        let mut hands = self.hands();
+        let mut state = self.table.state();
+        if !self.hold(&mut state, &mut hands, now, want.lease) {
+            return Ok(Vec::new());
+        }
+        let (lane, hand) = &mut hands[self.index];
+        hand.open();
+        let mut pick = Pick { lane, want, now, claims: Vec::new(), bytes: 0, closed: false };
+        self.pick_later(&mut state, hand, &mut pick);
+        if !pick.closed {
+            self.pick_hot(&mut state, hand, &mut pick);
+        }
+        Ok(pick.claims)
+    }
+
+    async fn settle(&self, ends: &[Settlement]) -> Result<Settled, StoreError> {
+        let now = self.table.now();
+        let mut hands = self.hands();
+        let mut state = self.table.state();
+        let mut settled = Settled::default();
+        for end in ends {
+            let fresh = state.lease.owner == self.relay && state.lease.fence == end.fence;
+            if !fresh || !settle(&mut state, end, now) {
+                settled.stale.push(end.id);
+                continue;
+            }
+            hands[self.index].1.settle(end.address, &end.outcome);
+            settled.settled += 1;
+        }
+        Ok(settled)
+    }
+
+    async fn wait(&self, at_most: Duration) {
+        let _ = tokio::time::timeout(at_most, self.table.bell.notified()).await;
+    }
+
+    async fn release(&self) -> Result<(), StoreError> {
+        let now = self.table.now();
+        let mut hands = self.hands();
+        let mut state = self.table.state();
+        if state.lease.owner != self.relay || state.lease.released {
+            return Ok(());
+        }
+        let fence = state.lease.fence;
+        for entry in &mut state.entries {
+            if entry.row.unexplained > 0 && entry.row.fence == fence {
+                let released = Outcome::Release { after: Duration::ZERO };
+                let _ = entry.row.settle(fence, &released, now);
+            }
+        }
+        state.lease.released = true;
+        state.lease.until = Millis(0);
+        for (_, hand) in hands.iter_mut() {
+            hand.clear();
+        }
+        drop(state);
+        self.table.bell.notify_waiters();
+        Ok(())
+    }
+}
+
+fn settle(state: &mut State, end: &Settlement, now: Millis) -> bool {
+    let later = state.later + 1;
+    let found = state.entries.iter_mut().find(|entry| {
+        entry.row.place == Place::Waiting(end.address.shelf) && entry.number == end.address.number
+    });
+    let Some(entry) = found else { return false };
+    if !entry.row.settle(end.fence, &end.outcome, now) {
+        return false;
+    }
+    entry.updated = now;
+    let moved = end.address.shelf == Shelf::Hot
+        && entry.row.place == Place::Waiting(Shelf::Later);
+    if moved {
+        entry.number = later;
+        state.later = later;
+    }
+    true
+}
+
+fn address(entry: &Entry, shelf: Shelf) -> Address {
+    Address { shelf, shard: 0, number: entry.number }
+}
+
+/// Tells a fresh hand which rows of its lane wait for another attempt.
+pub(super) fn park(state: &State, lane: &Lane, hand: &mut Hand) {
+    for entry in &state.entries {
+        if entry.row.is_parked() && lane.topics.take(&entry.row.event.topic) {
+            hand.park(entry.row.event.key.as_deref(), entry.birth, entry.number);
+        }
+    }
+}
