@@ -1,0 +1,297 @@
+//! A lane between a scripted source and a scripted sink, on tokio's paused clock.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use event::{
+    Address, Answer, Backoff, Cause, Claim, Clock, Code, Event, Fence, Millis, Outcome, Policy,
+    Receipt, Refusal, Settled, Settlement, Shelf, Sink, Source, StoreError, Want,
+};
+use postbox_relay::{Lane, Options, Unrouted};
+use tokio_util::sync::CancellationToken;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_settles_each_event_by_its_own_answer() {
+    let world = World::new([claims(4)]);
+    world.sink.answer([
+        Ok(Receipt { broker_id: Some("7".into()) }),
+        Err(Refusal::Retry(cause(Code::SinkBusy), None)),
+        Err(Refusal::Held),
+        Err(Refusal::Reject(cause(Code::SinkRefused))),
+    ]);
+    world.run_until_settled(1).await;
+    let outcomes = world.source.outcomes();
+    assert!(matches!(&outcomes[0], Outcome::Done(receipt) if receipt.broker_id.is_some()));
+    assert!(matches!(&outcomes[1], Outcome::Retry { cause, .. } if cause.code == Code::SinkBusy));
+    assert_eq!(outcomes[2], Outcome::Release { after: Duration::ZERO });
+    assert!(matches!(&outcomes[3], Outcome::Dead(cause) if cause.code == Code::SinkRefused));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_spent_its_attempts_is_dead_without_being_offered() {
+    let mut batch = claims(2);
+    batch[0].attempt = 4;
+    let world = World::new([batch]);
+    world.run_until_settled(1).await;
+    let outcomes = world.source.outcomes();
+    assert!(matches!(&outcomes[0], Outcome::Dead(cause) if cause.code == Code::CrashLoop));
+    assert!(matches!(&outcomes[1], Outcome::Done(_)));
+    assert_eq!(world.sink.offered.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_destination_that_is_down_rests_the_lane_until_a_probe_succeeds() {
+    let world = World::new([claims(2), claims(1)]);
+    let down = || Err(Refusal::Down(cause(Code::SinkDown)));
+    world.sink.answer([down(), down()]);
+    world.sink.up.store(false, Ordering::SeqCst);
+    let stop = CancellationToken::new();
+    let running = world.spawn(&stop);
+
+    world.sink.until_probed(3).await;
+    assert_eq!(world.source.claimed.load(Ordering::SeqCst), 1, "a resting lane claims nothing");
+    let released = Outcome::Release { after: SECOND };
+    assert_eq!(world.source.outcomes(), [released.clone(), released]);
+
+    world.sink.up.store(true, Ordering::SeqCst);
+    world.source.until_settled(3).await;
+    assert!(matches!(world.source.outcomes()[2], Outcome::Done(_)));
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn outcomes_are_written_down_as_soon_as_the_store_is_back() {
+    let world = World::new([claims(1)]);
+    world.source.fail_settling.store(20, Ordering::SeqCst);
+    world.run_until_settled(1).await;
+    assert!(matches!(world.source.outcomes()[0], Outcome::Done(_)));
+    assert_eq!(world.sink.offered.load(Ordering::SeqCst), 1, "published once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_stays_down_beyond_the_lease_is_not_settled_in_vain() {
+    let world = World::new([claims(1), claims(1)]);
+    world.source.fail_settling.store(101, Ordering::SeqCst);
+    world.run_until_settled(1).await;
+    assert_eq!(world.sink.offered.load(Ordering::SeqCst), 2, "the lane went on with a new claim");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_store_ends_the_lane_with_its_cause() {
+    let world = World::new([]);
+    world.source.broken.store(true, Ordering::SeqCst);
+    let ended = world.lane.run(&CancellationToken::new()).await;
+    assert_eq!(ended.unwrap_err().code, Code::SchemaMissing);
+    assert!(world.source.released.load(Ordering::SeqCst));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_finishes_the_turn_under_way_and_hands_the_lease_over() {
+    let world = World::new([claims(1)]);
+    *world.sink.delay.lock().unwrap() = 5 * SECOND;
+    let stop = CancellationToken::new();
+    let running = world.spawn(&stop);
+    world.sink.until_offered(1).await;
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    assert!(matches!(world.source.outcomes()[0], Outcome::Done(_)));
+    assert!(world.source.released.load(Ordering::SeqCst));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_overstays_the_drain_time_is_cut() {
+    let world = World::new([claims(1)]);
+    *world.sink.delay.lock().unwrap() = 60 * SECOND;
+    let stop = CancellationToken::new();
+    let running = world.spawn(&stop);
+    world.sink.until_offered(1).await;
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    assert!(world.source.outcomes().is_empty());
+    assert!(world.source.released.load(Ordering::SeqCst));
+}
+
+#[tokio::test]
+async fn a_topic_without_a_route_is_rejected_by_name() {
+    let answers = Unrouted.publish(&[Event::new("lost.topic", "Lost", "{}")]).await;
+    let Err(Refusal::Reject(cause)) = &answers[0] else { panic!("{answers:?}") };
+    assert_eq!(cause.code, Code::Unrouted);
+    assert!(cause.detail.contains("lost.topic"));
+}
+
+struct World {
+    lane: Lane,
+    source: Arc<Script>,
+    sink: Arc<Destination>,
+}
+
+impl World {
+    fn new(batches: impl IntoIterator<Item = Vec<Claim>>) -> World {
+        let source = Arc::new(Script::default());
+        source.batches.lock().unwrap().extend(batches);
+        let sink = Arc::new(Destination::default());
+        let backoff = Backoff { base: SECOND, cap: 60 * SECOND };
+        let lane = Lane {
+            outbox: "orders".into(),
+            sink_name: "stock".into(),
+            source: source.clone(),
+            sink: sink.clone(),
+            clock: Arc::new(Paused(tokio::time::Instant::now())),
+            policy: Policy { limits: Vec::new(), attempts: 3, backoff, rest: SECOND },
+            options: Options {
+                batch: 10,
+                bytes: 1 << 20,
+                lease: 10 * SECOND,
+                idle: SECOND,
+                turns: 1,
+                drain: 20 * SECOND,
+            },
+        };
+        World { lane, source, sink }
+    }
+
+    fn spawn(&self, stop: &CancellationToken) -> tokio::task::JoinHandle<Result<(), Cause>> {
+        let (lane, stop) = (self.lane.clone(), stop.clone());
+        tokio::spawn(async move { lane.run(&stop).await })
+    }
+
+    async fn run_until_settled(&self, most: usize) {
+        let stop = CancellationToken::new();
+        let running = self.spawn(&stop);
+        self.source.until_settled(most).await;
+        stop.cancel();
+        running.await.unwrap().unwrap();
+    }
+}
+
+struct Paused(tokio::time::Instant);
+
+#[async_trait]
+impl Clock for Paused {
+    fn now(&self) -> Millis {
+        Millis(0) + self.0.elapsed()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+}
+
+#[derive(Default)]
+struct Script {
+    batches: Mutex<VecDeque<Vec<Claim>>>,
+    settled: Mutex<Vec<Settlement>>,
+    claimed: AtomicUsize,
+    fail_settling: AtomicUsize,
+    broken: AtomicBool,
+    released: AtomicBool,
+}
+
+impl Script {
+    fn outcomes(&self) -> Vec<Outcome> {
+        self.settled.lock().unwrap().iter().map(|end| end.outcome.clone()).collect()
+    }
+
+    async fn until_settled(&self, count: usize) {
+        until(|| self.settled.lock().unwrap().len() >= count).await;
+    }
+}
+
+#[async_trait]
+impl Source for Script {
+    async fn claim(&self, _: &Want) -> Result<Vec<Claim>, StoreError> {
+        if self.broken.load(Ordering::SeqCst) {
+            return Err(StoreError::Broken(cause(Code::SchemaMissing)));
+        }
+        let batch = self.batches.lock().unwrap().pop_front().unwrap_or_default();
+        self.claimed.fetch_add(usize::from(!batch.is_empty()), Ordering::SeqCst);
+        Ok(batch)
+    }
+
+    async fn settle(&self, ends: &[Settlement]) -> Result<Settled, StoreError> {
+        let left = self.fail_settling.load(Ordering::SeqCst);
+        if left > 0 {
+            self.fail_settling.store(left - 1, Ordering::SeqCst);
+            return Err(StoreError::Down(cause(Code::StoreDown)));
+        }
+        self.settled.lock().unwrap().extend_from_slice(ends);
+        Ok(Settled { settled: ends.len(), stale: Vec::new() })
+    }
+
+    async fn wait(&self, at_most: Duration) {
+        tokio::time::sleep(at_most).await;
+    }
+
+    async fn release(&self) -> Result<(), StoreError> {
+        self.released.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+struct Destination {
+    answers: Mutex<VecDeque<Answer>>,
+    delay: Mutex<Duration>,
+    offered: AtomicUsize,
+    probed: AtomicUsize,
+    up: AtomicBool,
+}
+
+impl Destination {
+    fn answer(&self, answers: impl IntoIterator<Item = Answer>) {
+        self.answers.lock().unwrap().extend(answers);
+    }
+
+    async fn until_probed(&self, count: usize) {
+        until(|| self.probed.load(Ordering::SeqCst) >= count).await;
+    }
+
+    async fn until_offered(&self, count: usize) {
+        until(|| self.offered.load(Ordering::SeqCst) >= count).await;
+    }
+}
+
+#[async_trait]
+impl Sink for Destination {
+    async fn publish(&self, events: &[Event]) -> Vec<Answer> {
+        self.offered.fetch_add(events.len(), Ordering::SeqCst);
+        let delay = *self.delay.lock().unwrap();
+        tokio::time::sleep(delay).await;
+        let mut answers = self.answers.lock().unwrap();
+        let fine = || Ok(Receipt { broker_id: None });
+        events.iter().map(|_| answers.pop_front().unwrap_or_else(fine)).collect()
+    }
+
+    async fn probe(&self) -> Result<(), Refusal> {
+        self.probed.fetch_add(1, Ordering::SeqCst);
+        let up = self.up.load(Ordering::SeqCst);
+        if up { Ok(()) } else { Err(Refusal::Down(cause(Code::SinkDown))) }
+    }
+}
+
+async fn until(fact: impl Fn() -> bool) {
+    while !fact() {
+        tokio::time::advance(Duration::from_millis(10)).await;
+        tokio::task::yield_now().await;
+    }
+}
+
+fn claims(count: i64) -> Vec<Claim> {
+    let claim = |number| Claim {
+        event: Event::new("order.paid", "OrderPaid", "{}"),
+        address: Address { shelf: Shelf::Hot, shard: 0, number },
+        fence: Fence(1),
+        attempt: 1,
+    };
+    (1..=count).map(claim).collect()
+}
+
+fn cause(code: Code) -> Cause {
+    Cause::new(code, "scripted")
+}
