@@ -1,5 +1,7 @@
 //! A lane between a scripted source and a scripted sink, on tokio's paused clock.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
