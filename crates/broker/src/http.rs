@@ -1,0 +1,184 @@
+//! The sink `http`: one POST per event, as a CloudEvent, signed if there is a secret.
+//!
+//! It never follows a redirect, never asks the environment for a proxy, never tries again by
+//! itself, and connects to public addresses only, unless the config allows others.
+
+mod address;
+mod answer;
+mod request;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use event::{Answer, Cause, Code, Event, Millis, Refusal, Secret, Sink};
+use reqwest::{Client, Method, Request, redirect};
+use rustls::crypto::ring;
+use rustls::{ClientConfig, RootCertStore};
+use url::Url;
+
+use self::address::Resolver;
+use self::request::Form;
+use crate::limit::Gate;
+use crate::{keyed, webhook};
+
+/// How a CloudEvent is laid out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Attributes as `ce-…` headers, the payload as the body.
+    #[default]
+    Binary,
+    /// One JSON document as the body.
+    Structured,
+}
+
+/// Where and how events are posted.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The destination: `http` or `https`, without user and password.
+    pub url: String,
+    /// The layout.
+    pub mode: Mode,
+    /// How long one event may take; half of it, at most 5 s, to connect. It must be well below the
+    /// lease, because a publish can last twice as long.
+    pub timeout: Duration,
+    /// Standard Webhooks secrets (`whsec_…`). All of them sign, for the time of a rotation.
+    pub secrets: Vec<Secret>,
+    /// Further headers, such as `authorization`.
+    pub headers: Vec<(String, Secret)>,
+    /// Whether addresses that are not public may be connected to.
+    pub allow_private: bool,
+    /// Which outbox the events came from.
+    pub source: String,
+    /// The most events at once; how many it is in fact follows the destination.
+    pub concurrency: usize,
+}
+
+impl Options {
+    /// Returns the usual options: binary, 10 s, unsigned, public addresses only, 64 at once.
+    pub fn new(url: impl Into<String>, source: impl Into<String>) -> Options {
+        Options {
+            url: url.into(),
+            mode: Mode::Binary,
+            timeout: Duration::from_secs(10),
+            secrets: Vec::new(),
+            headers: Vec::new(),
+            allow_private: false,
+            source: source.into(),
+            concurrency: 64,
+        }
+    }
+}
+
+/// Posts events.
+#[derive(Debug)]
+pub struct Http {
+    client: Client,
+    url: Url,
+    form: Form,
+    timeout: Duration,
+    gate: Gate,
+    masks: Vec<Secret>,
+}
+
+impl Http {
+    /// Checks the options. Nothing is connected yet.
+    pub fn new(options: Options) -> Result<Http, Cause> {
+        let url = address::read(&options.url, options.allow_private)?;
+        let tls = if url.scheme() == "http" { Some(trust_nobody()?) } else { None };
+        Http::with(options, url, tls)
+    }
+
+    fn with(options: Options, url: Url, tls: Option<ClientConfig>) -> Result<Http, Cause> {
+        let invalid = |why: &str| Cause::new(Code::ConfigInvalid, why);
+        if options.timeout.is_zero() {
+            return Err(invalid("timeout: it must be longer than 0"));
+        }
+        webhook::sign(&options.secrets, "", 0, b"").map_err(|error| invalid(&error.to_string()))?;
+        let client = client(&options, tls)?;
+        let own = options.headers.iter().map(|(_, secret)| secret);
+        let masks = options.secrets.iter().chain(own).flat_map(masks).collect();
+        let form = Form {
+            mode: options.mode,
+            source: options.source,
+            headers: request::own(&options.headers)?,
+            secrets: options.secrets,
+        };
+        let gate = Gate::new(options.concurrency);
+        Ok(Http { client, url, form, timeout: options.timeout, gate, masks })
+    }
+
+    async fn offer(&self, event: &Event) -> Answer {
+        let (headers, body) = self.form.fill(event, Millis::now()).map_err(Refusal::Reject)?;
+        let mut request = Request::new(Method::POST, self.url.clone());
+        *request.headers_mut() = headers;
+        *request.body_mut() = Some(body.into());
+        match self.client.execute(request).await {
+            Ok(response) => answer::read(response, &self.masks).await,
+            Err(error) => Err(answer::failed(error)),
+        }
+    }
+}
+
+#[async_trait]
+impl Sink for Http {
+    async fn publish(&self, events: &[Event]) -> Vec<Answer> {
+        keyed::publish(events, &self.gate, self.timeout, |event| self.offer(event)).await
+    }
+
+    /// Any response at all means that the destination can be reached, and so does a connection that
+    /// stays silent.
+    async fn probe(&self) -> Result<(), Refusal> {
+        let request = Request::new(Method::OPTIONS, self.url.clone());
+        match self.client.execute(request).await.map_err(answer::failed) {
+            Err(down @ Refusal::Down(_)) => Err(down),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Makes the client; without `tls`, it trusts the platform's roots.
+fn client(options: &Options, tls: Option<ClientConfig>) -> Result<Client, Cause> {
+    // Below the idle timeout of common servers (5 s), so that few events meet a closing connection.
+    const IDLE: Duration = Duration::from_secs(4);
+    const CONNECT: Duration = Duration::from_secs(5);
+    let builder = Client::builder()
+        .user_agent(concat!("postbox/", env!("CARGO_PKG_VERSION")))
+        .no_proxy()
+        .redirect(redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .referer(false)
+        .timeout(options.timeout)
+        .connect_timeout(CONNECT.min(options.timeout / 2))
+        .pool_idle_timeout(IDLE)
+        .dns_resolver(Resolver { allow_private: options.allow_private });
+    let builder = match tls {
+        Some(config) => builder.tls_backend_preconfigured(config),
+        None => {
+            // Fails only if a provider is installed already, which then is the one to use.
+            let _ = ring::default_provider().install_default();
+            builder
+        }
+    };
+    let invalid = |error: reqwest::Error| {
+        Cause::new(Code::ConfigInvalid, format_args!("TLS: {}", answer::chain(&error)))
+    };
+    builder.build().map_err(invalid)
+}
+
+/// For plain HTTP, which must work on a machine without certificates.
+fn trust_nobody() -> Result<ClientConfig, Cause> {
+    let invalid = |error| Cause::new(Code::ConfigInvalid, format_args!("TLS: {error}"));
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(invalid)?;
+    Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
+}
+
+/// Returns what to mask of a secret: all of it, and what follows a scheme such as `Bearer`.
+fn masks(secret: &Secret) -> Vec<Secret> {
+    let whole = secret.reveal().trim();
+    let last = whole.rsplit([' ', '_', ',']).next().unwrap_or(whole);
+    let worth = |text: &&str| text.len() >= 4;
+    [whole, last].into_iter().filter(worth).map(Secret::new).collect()
+}

@@ -1,0 +1,118 @@
+//! From an HTTP response, or its absence, to an answer.
+//!
+//! It says "not taken in" only when that is certain: whatever may have been read by the destination
+//! is unknown. Bodies are read in part, masked, and shown in part.
+
+use std::error::Error;
+use std::time::{Duration, SystemTime};
+
+use event::{Answer, Cause, Code, Receipt, Refusal, Secret};
+use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
+use reqwest::{Response, StatusCode};
+use tokio::time::{Instant, timeout_at};
+
+use super::address::Forbidden;
+
+/// How much of a body is read, so that the connection can be used again.
+const BODY: usize = 64 * 1024;
+/// How long a body is waited for: the status has already said what counts.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How much of a body is shown to a person.
+const SHOWN: usize = 300;
+
+/// Reads a response. The status alone decides; 2xx only is a receipt.
+pub(super) async fn read(mut response: Response, masks: &[Secret]) -> Answer {
+    let status = response.status();
+    let broker_id = broker_id(response.headers());
+    let asked = retry_after(response.headers(), SystemTime::now());
+    let body = body(&mut response).await;
+    if status.is_success() {
+        return Ok(Receipt { broker_id });
+    }
+    let detail = format!("{status}: {}", excerpt(&body, masks));
+    Err(refusal(status, asked, &detail))
+}
+
+fn refusal(status: StatusCode, asked: Option<Duration>, detail: &str) -> Refusal {
+    match status.as_u16() {
+        408 | 425 | 429 | 503 => Refusal::Retry(Cause::new(Code::SinkBusy, detail), asked),
+        500..=599 => Refusal::Retry(Cause::new(Code::SinkBroken, detail), asked),
+        _ => Refusal::Reject(Cause::new(Code::SinkRefused, detail)),
+    }
+}
+
+/// Judges a request that got no response.
+pub(super) fn failed(error: reqwest::Error) -> Refusal {
+    let error = error.without_url();
+    if let Some(forbidden) = find::<Forbidden>(&error) {
+        return Refusal::Down(Cause::new(Code::AddressRefused, forbidden));
+    }
+    let detail = chain(&error);
+    if error.is_connect() {
+        return Refusal::Down(Cause::new(Code::SinkDown, detail));
+    }
+    let code = if error.is_timeout() { Code::SinkTimeout } else { Code::SinkBroken };
+    Refusal::Unknown(Cause::new(code, format_args!("it may have arrived: {detail}")))
+}
+
+fn broker_id(headers: &HeaderMap) -> Option<String> {
+    let id = headers.get("x-request-id")?.to_str().ok()?;
+    (1..=255).contains(&id.len()).then(|| id.to_owned())
+}
+
+/// Reads `Retry-After`: seconds, or a date. A date is taken against the destination's own clock
+/// where it tells it, because ours may differ.
+fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
+    let asked = text(RETRY_AFTER)?;
+    if let Ok(seconds) = asked.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let until = httpdate::parse_http_date(asked).ok()?;
+    let now = text(DATE).and_then(|date| httpdate::parse_http_date(date).ok()).unwrap_or(now);
+    Some(until.duration_since(now).unwrap_or_default())
+}
+
+async fn body(response: &mut Response) -> Vec<u8> {
+    let until = Instant::now() + PATIENCE;
+    let mut read = Vec::new();
+    while let Ok(Ok(Some(chunk))) = timeout_at(until, response.chunk()).await {
+        let room = BODY - read.len();
+        read.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if read.len() == BODY {
+            break;
+        }
+    }
+    read
+}
+
+/// Returns the start of a body, without our own secrets: a destination may echo what it was given.
+fn excerpt(body: &[u8], masks: &[Secret]) -> String {
+    let mut text = String::from_utf8_lossy(body).into_owned();
+    for secret in masks {
+        text = text.replace(secret.reveal(), "***");
+    }
+    text.chars().take(SHOWN).collect()
+}
+
+pub(super) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        text += ": ";
+        text += &error.to_string();
+        next = error.source();
+    }
+    text
+}
+
+fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
+}

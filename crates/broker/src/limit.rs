@@ -1,0 +1,191 @@
+//! How many offers one destination gets at once: more while it answers quickly, half when it groans.
+//!
+//! The rule (`Limit`) is pure; the `Gate` makes callers wait for it. Neither knows what is offered.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+/// What one answer tells about the destination's load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// It took the event in after this long.
+    Good(Duration),
+    /// It said that it is overloaded, or did not answer in time.
+    Overloaded,
+    /// Nothing about its load.
+    Silent,
+}
+
+/// The rule: one more per window of quick answers, half on overload or when answers grow slow.
+#[derive(Clone, Debug)]
+pub struct Limit {
+    now: usize,
+    most: usize,
+    /// Answers to offers made before the last cut: they tell of the old limit, so they are skipped.
+    stale: usize,
+    window: Window,
+    floor: Floor,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Window {
+    answers: u32,
+    total: Duration,
+    /// Whether the limit was ever in the way: a limit that nobody needs does not grow.
+    full: bool,
+}
+
+impl Limit {
+    const START: usize = 4;
+    /// Fewer answers than this are too few to judge latency by.
+    const WINDOW: usize = 4;
+    /// Latency differences below this say nothing about load.
+    const SLACK: Duration = Duration::from_millis(10);
+
+    /// Starts at 4, or lower if `most` is lower; `most` is at least 1.
+    pub fn new(most: usize) -> Limit {
+        let most = most.max(1);
+        let now = Limit::START.min(most);
+        Limit { now, most, stale: 0, window: Window::default(), floor: Floor::default() }
+    }
+
+    /// Returns how many offers may be out now.
+    pub fn now(&self) -> usize {
+        self.now
+    }
+
+    /// Takes one answer in; `out` offers were out, this one included.
+    pub fn learn(&mut self, signal: Signal, out: usize) {
+        if let Signal::Good(latency) = signal {
+            self.floor.note(latency);
+        }
+        if self.stale > 0 {
+            self.stale -= 1;
+            return;
+        }
+        match signal {
+            Signal::Silent => {}
+            Signal::Overloaded => self.cut(out),
+            Signal::Good(latency) => {
+                self.window.answers += 1;
+                self.window.total += latency;
+                self.window.full |= out >= self.now;
+                if self.window.answers as usize >= self.now.max(Limit::WINDOW) {
+                    self.close(out);
+                }
+            }
+        }
+    }
+
+    fn close(&mut self, out: usize) {
+        let Window { answers, total, full } = std::mem::take(&mut self.window);
+        let mean = total / answers;
+        let floor = self.floor.least();
+        if mean > floor * 4 + Limit::SLACK {
+            self.cut(out);
+        } else if full && mean <= floor * 2 + Limit::SLACK {
+            self.now = (self.now + 1).min(self.most);
+        }
+    }
+
+    fn cut(&mut self, out: usize) {
+        self.now = (self.now / 2).max(1);
+        self.stale = out.saturating_sub(1);
+        self.window = Window::default();
+    }
+}
+
+/// The moving minimum of latency: the least of this generation of answers and the one before, so
+/// that a destination which became slower for good is not held against its past for ever.
+#[derive(Clone, Debug, Default)]
+struct Floor {
+    before: Option<Duration>,
+    current: Option<Duration>,
+    answers: u32,
+}
+
+impl Floor {
+    const GENERATION: u32 = 128;
+
+    fn note(&mut self, latency: Duration) {
+        if self.answers == Floor::GENERATION {
+            *self = Floor { before: self.current, current: None, answers: 0 };
+        }
+        self.answers += 1;
+        self.current = Some(self.current.map_or(latency, |least| least.min(latency)));
+    }
+
+    fn least(&self) -> Duration {
+        self.before.into_iter().chain(self.current).min().unwrap_or_default()
+    }
+}
+
+/// Lets offers through, as many at once as the limit says; shared by all lanes of a destination.
+#[derive(Debug)]
+pub struct Gate {
+    state: Mutex<State>,
+    free: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    limit: Limit,
+    out: usize,
+}
+
+impl Gate {
+    /// Makes a gate that never lets more than `most` through at once.
+    pub fn new(most: usize) -> Gate {
+        Gate { state: Mutex::new(State { limit: Limit::new(most), out: 0 }), free: Notify::new() }
+    }
+
+    /// Waits for a place. Dropping the pass gives the place back, and tells nothing.
+    pub async fn enter(&self) -> Pass<'_> {
+        loop {
+            let freed = self.free.notified();
+            if self.take() {
+                return Pass { gate: self };
+            }
+            freed.await;
+        }
+    }
+
+    fn take(&self) -> bool {
+        let mut state = self.state();
+        let taken = state.out < state.limit.now();
+        state.out += usize::from(taken);
+        // One wake-up may stand for several free places: whoever comes in passes it on.
+        if state.out < state.limit.now() {
+            self.free.notify_one();
+        }
+        taken
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One place behind the gate.
+#[derive(Debug)]
+pub struct Pass<'a> {
+    gate: &'a Gate,
+}
+
+impl Pass<'_> {
+    /// Gives the place back, with what the answer told.
+    pub fn leave(self, signal: Signal) {
+        let mut state = self.gate.state();
+        let out = state.out;
+        state.limit.learn(signal, out);
+    }
+}
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        self.gate.state().out -= 1;
+        self.gate.free.notify_one();
+    }
+}
