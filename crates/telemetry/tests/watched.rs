@@ -1,0 +1,84 @@
+//! What passes a watched seam is counted, shown and changed in nothing.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use event::{
+    Address, Answer, Cause, Claim, Code, Event, Fence, LaneState, Outcome, Pulse, Receipt, Refusal,
+    Settled, Settlement, Shelf, Sink, Source, StoreError, Want,
+};
+use postbox_telemetry::Telemetry;
+
+#[tokio::test]
+async fn the_metrics_page_and_the_pulse_tell_what_passed() {
+    let telemetry = Telemetry::install();
+    let (source, sink) = telemetry.watch("orders", "stock", Arc::new(Rows), Arc::new(Shop));
+    let want = Want { limit: 3, bytes: 1, lease: Duration::from_secs(1) };
+    let claims = source.claim(&want).await.unwrap();
+    let events: Vec<Event> = claims.iter().map(|claim| claim.event.clone()).collect();
+    let answers = sink.publish(&events).await;
+    assert_eq!(answers, Shop.publish(&events).await, "a watched sink answers as the sink does");
+    assert_eq!(telemetry.lanes()[0].state, LaneState::Resting);
+
+    let dead = Outcome::Dead(Cause::new(Code::SinkRefused, "no"));
+    let ends = [claims[0].end(Outcome::Done(Receipt { broker_id: None })), claims[1].end(dead)];
+    source.settle(&ends).await.unwrap();
+    sink.probe().await.unwrap();
+    assert_eq!(telemetry.lanes()[0].state, LaneState::Running);
+
+    let beat = *telemetry.beats(1).last().unwrap();
+    assert_eq!((beat.sent, beat.dead), (1, 1));
+    let page = telemetry.metrics();
+    for line in [
+        r#"postbox_claimed_total{outbox="orders",sink="stock"} 3"#,
+        r#"postbox_published_total{outbox="orders",sink="stock"} 1"#,
+        r#"postbox_refused_total{outbox="orders",sink="stock",reaction="down",code="sink-down"} 1"#,
+        r#"postbox_dead_total{outbox="orders",sink="stock",code="sink-refused"} 1"#,
+        r#"postbox_lane_up{outbox="orders",sink="stock"} 1"#,
+    ] {
+        assert!(page.contains(line), "{line}\nis not in\n{page}");
+    }
+}
+
+struct Rows;
+
+#[async_trait]
+impl Source for Rows {
+    async fn claim(&self, want: &Want) -> Result<Vec<Claim>, StoreError> {
+        let claim = |number| Claim {
+            event: Event::new("order.paid", "OrderPaid", "{}"),
+            address: Address { shelf: Shelf::Hot, shard: 0, number },
+            fence: Fence(1),
+            attempt: 1,
+        };
+        Ok((0..want.limit as i64).map(claim).collect())
+    }
+
+    async fn settle(&self, ends: &[Settlement]) -> Result<Settled, StoreError> {
+        Ok(Settled { settled: ends.len(), stale: Vec::new() })
+    }
+
+    async fn wait(&self, _: Duration) {}
+
+    async fn release(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+struct Shop;
+
+#[async_trait]
+impl Sink for Shop {
+    async fn publish(&self, events: &[Event]) -> Vec<Answer> {
+        let down = Err(Refusal::Down(Cause::new(Code::SinkDown, "closed")));
+        let receipt = Ok(Receipt { broker_id: None });
+        [receipt, down, Err(Refusal::Held)].into_iter().take(events.len()).collect()
+    }
+
+    async fn probe(&self) -> Result<(), Refusal> {
+        Ok(())
+    }
+}
