@@ -55,7 +55,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Returns the usual options: binary, 10 s, unsigned, public addresses only, 64 at once.
+    /// Returns the usual options: binary, 10 s, unsigned, public addresses only, 16 at once.
     pub fn new(url: impl Into<String>, source: impl Into<String>) -> Options {
         Options {
             url: url.into(),
@@ -65,7 +65,7 @@ impl Options {
             headers: Vec::new(),
             allow_private: false,
             source: source.into(),
-            concurrency: 64,
+            concurrency: 16,
         }
     }
 }
@@ -175,10 +175,13 @@ fn trust_nobody() -> Result<ClientConfig, Cause> {
     Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
 }
 
-/// Returns what to mask of a secret: all of it, and what follows a scheme such as `Bearer`.
+/// Returns what to mask of a secret: all of it, and what follows a scheme such as `Bearer`. Shorter
+/// texts hide nothing, and would mask half of an answer.
 fn masks(secret: &Secret) -> Vec<Secret> {
     let whole = secret.reveal().trim();
-    let last = whole.rsplit([' ', '_', ',']).next().unwrap_or(whole);
-    let worth = |text: &&str| text.len() >= 4;
-    [whole, last].into_iter().filter(worth).map(Secret::new).collect()
+    let last = whole.rsplit(' ').next().unwrap_or(whole);
+    [whole, last].into_iter().filter(|text| text.len() >= 6).map(Secret::new).collect()
 }
+
+#[cfg(test)]
+mod tests;

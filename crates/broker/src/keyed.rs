@@ -96,6 +96,9 @@ impl<'a> Batch<'a, '_> {
             return Err(Refusal::Down(cause));
         }
         let began = Instant::now();
+        if began >= self.until {
+            return Err(Refusal::Held);
+        }
         let answer = offer(event).await;
         if let Err(Refusal::Down(cause)) = &answer {
             let mut down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
@@ -119,5 +122,112 @@ fn signal(answer: &Answer, latency: Duration) -> Signal {
             Signal::Overloaded
         }
         Err(_) => Signal::Silent,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use event::Receipt;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn events(keys: &[&str]) -> Vec<Event> {
+        keys.iter().map(|key| Event::new("t", "T", "{}").key(*key)).collect()
+    }
+
+    fn cause(code: Code) -> Cause {
+        Cause::new(code, "as the test says")
+    }
+
+    /// Publishes with one offer at a time; returns the answers, and the places that were offered.
+    async fn run(
+        events: &[Event],
+        patience: Duration,
+        say: impl Fn(usize) -> Answer,
+    ) -> (Vec<Answer>, Vec<usize>) {
+        let offered = Mutex::new(Vec::new());
+        let offer = |event: &Event| {
+            let place = events.iter().position(|other| other.id == event.id).unwrap();
+            offered.lock().unwrap().push(place);
+            let answer = say(place);
+            async move {
+                tokio::task::yield_now().await;
+                answer
+            }
+        };
+        let answers = publish(events, &Gate::new(1), patience, offer).await;
+        (answers, offered.into_inner().unwrap())
+    }
+
+    fn receipt() -> Answer {
+        Ok(Receipt { broker_id: None })
+    }
+
+    #[tokio::test]
+    async fn a_refusal_holds_its_own_key_only() {
+        let events = events(&["a", "b", "a", "b", "a"]);
+        let refuse = |place| match place {
+            2 => Err(Refusal::Reject(cause(Code::SinkRefused))),
+            _ => receipt(),
+        };
+        let (answers, mut offered) = run(&events, LONG, refuse).await;
+        offered.sort_unstable();
+        assert_eq!(offered, [0, 1, 2, 3]);
+        assert_eq!(answers[4], Err(Refusal::Held));
+        assert!(answers[0].is_ok() && answers[1].is_ok() && answers[3].is_ok());
+    }
+
+    #[tokio::test]
+    async fn events_without_a_key_hold_nobody() {
+        let events: Vec<Event> = (0..3).map(|_| Event::new("t", "T", "{}")).collect();
+        let busy = |_| Err(Refusal::Retry(cause(Code::SinkBroken), None));
+        let (answers, offered) = run(&events, LONG, busy).await;
+        assert_eq!(offered.len(), 3);
+        assert!(answers.iter().all(|answer| matches!(answer, Err(Refusal::Retry(..)))));
+    }
+
+    #[tokio::test]
+    async fn a_destination_that_is_down_is_asked_once() {
+        let events = events(&["a", "b", "a", "c", "d"]);
+        let (answers, offered) =
+            run(&events, LONG, |_| Err(Refusal::Down(cause(Code::SinkDown)))).await;
+        assert_eq!(offered, [0]);
+        assert_eq!(answers, vec![Err(Refusal::Down(cause(Code::SinkDown))); 5]);
+    }
+
+    #[tokio::test]
+    async fn what_patience_does_not_cover_is_put_back() {
+        let events = events(&["a", "b", "c", "a"]);
+        let began = Instant::now();
+        let patience = Duration::from_millis(20);
+        let offer = async |_: &Event| {
+            while began.elapsed() < patience * 5 {
+                tokio::task::yield_now().await;
+            }
+            receipt()
+        };
+        let answers = publish(&events, &Gate::new(1), patience, offer).await;
+        assert_eq!(answers[0], receipt());
+        assert_eq!(answers[1..], vec![Err(Refusal::Held); 3]);
+    }
+
+    #[tokio::test]
+    async fn nothing_is_answered_with_nothing() {
+        let (answers, offered) = run(&[], LONG, |_| receipt()).await;
+        assert!(answers.is_empty() && offered.is_empty());
+    }
+
+    #[test]
+    fn only_overload_and_silence_speak_of_overload() {
+        let busy = |code| signal(&Err(Refusal::Retry(cause(code), None)), LONG);
+        assert_eq!(busy(Code::SinkBusy), Signal::Overloaded);
+        assert_eq!(busy(Code::SinkBroken), Signal::Silent);
+        let unknown = |code| signal(&Err(Refusal::Unknown(cause(code))), LONG);
+        assert_eq!(unknown(Code::SinkTimeout), Signal::Overloaded);
+        assert_eq!(unknown(Code::SinkBroken), Signal::Silent);
+        assert_eq!(signal(&receipt(), LONG), Signal::Good(LONG));
+        assert_eq!(signal(&Err(Refusal::Held), LONG), Signal::Silent);
     }
 }

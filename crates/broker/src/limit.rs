@@ -189,3 +189,124 @@ impl Drop for Pass<'_> {
         self.gate.free.notify_one();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const QUICK: Signal = Signal::Good(Duration::from_millis(20));
+    const SLOW: Signal = Signal::Good(Duration::from_millis(500));
+
+    fn learn(limit: &mut Limit, signal: Signal, times: usize) {
+        for _ in 0..times {
+            limit.learn(signal, limit.now());
+        }
+    }
+
+    #[test]
+    fn it_starts_at_four_and_grows_by_one_per_window_up_to_the_most() {
+        let mut limit = Limit::new(6);
+        assert_eq!(limit.now(), 4);
+        learn(&mut limit, QUICK, 3);
+        assert_eq!(limit.now(), 4);
+        learn(&mut limit, QUICK, 1);
+        assert_eq!(limit.now(), 5);
+        learn(&mut limit, QUICK, 100);
+        assert_eq!(limit.now(), 6);
+        assert_eq!(Limit::new(0).now(), 1);
+    }
+
+    #[test]
+    fn one_wave_of_overload_halves_once_and_the_next_again() {
+        let mut limit = Limit::new(64);
+        learn(&mut limit, QUICK, 1000);
+        let before = limit.now();
+        for out in (1..=before).rev() {
+            limit.learn(Signal::Overloaded, out);
+        }
+        assert_eq!(limit.now(), before / 2);
+        limit.learn(Signal::Overloaded, 1);
+        assert_eq!(limit.now(), before / 4);
+        learn(&mut limit, Signal::Overloaded, 1000);
+        assert_eq!(limit.now(), 1);
+        learn(&mut limit, QUICK, 1000);
+        assert!(limit.now() > 8, "it recovers: {}", limit.now());
+    }
+
+    #[test]
+    fn answers_that_grow_slow_halve_it_and_a_new_normal_is_learnt() {
+        let mut limit = Limit::new(64);
+        learn(&mut limit, QUICK, 500);
+        let before = limit.now();
+        learn(&mut limit, SLOW, before);
+        assert_eq!(limit.now(), before / 2);
+        learn(&mut limit, SLOW, 3000);
+        assert!(limit.now() > before / 2, "slow for good is not overload: {}", limit.now());
+    }
+
+    #[test]
+    fn a_limit_that_nobody_needs_does_not_grow() {
+        let mut limit = Limit::new(64);
+        for _ in 0..1000 {
+            limit.learn(QUICK, 1);
+        }
+        assert_eq!(limit.now(), 4);
+    }
+
+    proptest! {
+        #[test]
+        fn it_stays_within_its_bounds_and_moves_in_small_steps(
+            most in 0usize..40,
+            answers in prop::collection::vec((0u8..3, 0u64..2000, 1usize..50), 0..500),
+        ) {
+            let mut limit = Limit::new(most);
+            for (kind, millis, out) in answers {
+                let before = limit.now();
+                let signal = match kind {
+                    0 => Signal::Good(Duration::from_millis(millis)),
+                    1 => Signal::Overloaded,
+                    _ => Signal::Silent,
+                };
+                limit.learn(signal, out);
+                prop_assert!((1..=most.max(1)).contains(&limit.now()));
+                prop_assert!(limit.now() <= before + 1 && limit.now() >= before / 2);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_place_is_given_back_however_it_ends() {
+        let gate = Gate::new(2);
+        for _ in 0..10 {
+            let first = gate.enter().await;
+            let second = gate.enter().await;
+            first.leave(Signal::Silent);
+            drop(second);
+        }
+        assert_eq!(gate.state().out, 0);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn everyone_gets_through_and_never_too_many_at_once() {
+        use std::sync::Arc;
+        use std::sync::atomic::{AtomicUsize, Ordering};
+
+        let (gate, inside) = (Arc::new(Gate::new(3)), Arc::new(AtomicUsize::new(0)));
+        let visit = |_| {
+            let (gate, inside) = (Arc::clone(&gate), Arc::clone(&inside));
+            tokio::spawn(async move {
+                let pass = gate.enter().await;
+                assert!(inside.fetch_add(1, Ordering::SeqCst) < 3);
+                tokio::task::yield_now().await;
+                inside.fetch_sub(1, Ordering::SeqCst);
+                pass.leave(Signal::Silent);
+            })
+        };
+        let visits: Vec<_> = (0..2000).map(visit).collect();
+        for visit in visits {
+            visit.await.unwrap();
+        }
+    }
+}

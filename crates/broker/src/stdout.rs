@@ -71,3 +71,87 @@ impl Sink for Stdout {
 fn down(error: &io::Error) -> Refusal {
     Refusal::Down(Cause::new(Code::SinkDown, format_args!("cannot write: {error}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, BufWriter, Read, pipe};
+
+    use super::*;
+
+    fn events(count: usize) -> Vec<Event> {
+        (0..count).map(|n| Event::new("t", "T", format!("{{\"n\": {n}}}")).key("k")).collect()
+    }
+
+    #[tokio::test]
+    async fn each_event_is_one_line_that_is_there_when_its_receipt_is() {
+        let (reader, writer) = pipe().unwrap();
+        let stdout = Stdout::to(BufWriter::with_capacity(1 << 20, writer), "orders");
+        let mut events = events(3);
+        events[1].headers.0.insert("note".into(), "two\nlines".into());
+        let answers = stdout.publish(&events).await;
+        assert!(answers.iter().all(Result::is_ok) && answers.len() == 3);
+        let mut lines = BufReader::new(reader).lines();
+        for event in &events {
+            let line = lines.next().unwrap().unwrap();
+            let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+            assert_eq!(value["id"], event.id.to_string());
+            assert_eq!(value["source"], "orders");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_broken_pipe_is_down() {
+        let (reader, writer) = pipe().unwrap();
+        let stdout = Stdout::to(writer, "orders");
+        stdout.probe().await.unwrap();
+        drop(reader);
+        for answer in stdout.publish(&events(2)).await {
+            let Err(Refusal::Down(cause)) = answer else { panic!("{answer:?}") };
+            assert_eq!(cause.code, Code::SinkDown);
+        }
+    }
+
+    /// A writer that is full after some bytes, like a disk.
+    struct Full(usize);
+
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let taken = bytes.len().min(self.0);
+            self.0 -= taken;
+            if taken == 0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(taken) }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_written_before_an_error_has_its_receipt() {
+        let events = events(5);
+        let one = Envelope::new(&events[0], "orders").structured(|_| String::new()).len() + 1;
+        let stdout = Stdout::to(Full(one * 3 - 1), "orders");
+        let answers = stdout.publish(&events).await;
+        assert!(answers[..2].iter().all(Result::is_ok));
+        assert!(answers[2..].iter().all(|answer| matches!(answer, Err(Refusal::Down(_)))));
+        assert_eq!(answers.len(), 5);
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_dawdles_does_not_stop_the_runtime() {
+        let (mut reader, writer) = pipe().unwrap();
+        let stdout = Stdout::to(writer, "orders");
+        let large = [Event::new("t", "T", "x".repeat(1 << 20))];
+        let read = async move {
+            let all = task::spawn_blocking(move || reader.read(&mut vec![0; 4 << 20]));
+            all.await.unwrap().unwrap()
+        };
+        let publish = async {
+            let answers = stdout.publish(&large).await;
+            drop(stdout);
+            answers
+        };
+        let (answers, read) = tokio::join!(publish, read);
+        assert!(read > 0 && !answers.is_empty());
+    }
+}

@@ -101,3 +101,76 @@ fn mac(
     }
     Ok(mac)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    const OTHER: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+    const ID: &str = "msg_p5jXN8AQM9LWM0D4loKWxJek";
+    const AT: i64 = 1_614_265_330;
+    const BODY: &[u8] = br#"{"test": 2432232314}"#;
+    const SIGNATURE: &str = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
+    const MINUTES: Duration = Duration::from_secs(300);
+
+    fn secrets(texts: &[&str]) -> Vec<Secret> {
+        texts.iter().map(|text| Secret::new(*text)).collect()
+    }
+
+    fn check(signature: &str, body: &[u8], now: i64) -> Result<(), WebhookError> {
+        let signed = Signed { id: ID, timestamp: "1614265330", signature };
+        verify(&secrets(&[SECRET]), signed, body, now, MINUTES)
+    }
+
+    #[test]
+    fn the_published_example_is_signed_and_verified() {
+        assert_eq!(sign(&secrets(&[SECRET]), ID, AT, BODY).as_deref(), Ok(SIGNATURE));
+        assert_eq!(check(SIGNATURE, BODY, AT), Ok(()));
+    }
+
+    #[test]
+    fn what_was_changed_does_not_verify() {
+        let zero = format!("v1,{}", STANDARD.encode([0; 32]));
+        for signature in ["", "v1,", "v1,!", "v2,g0hM", &SIGNATURE[3..], &SIGNATURE[..20], &zero] {
+            assert_eq!(check(signature, BODY, AT), Err(WebhookError::Signature), "{signature}");
+        }
+        assert_eq!(check(SIGNATURE, b"{}", AT), Err(WebhookError::Signature));
+        for (id, timestamp) in [("msg_x", "1614265330"), (ID, "1614265331"), (ID, "+1614265330")] {
+            let signed = Signed { id, timestamp, signature: SIGNATURE };
+            let verified = verify(&secrets(&[SECRET]), signed, BODY, AT, MINUTES);
+            assert_eq!(verified, Err(WebhookError::Signature), "{id} {timestamp}");
+        }
+    }
+
+    #[test]
+    fn an_old_a_future_and_a_malformed_timestamp_do_not_verify() {
+        for now in [AT + 301, AT - 301, i64::MAX, i64::MIN] {
+            assert_eq!(check(SIGNATURE, BODY, now), Err(WebhookError::Timestamp), "{now}");
+        }
+        assert_eq!(check(SIGNATURE, BODY, AT + 300), Ok(()));
+        let signed = Signed { id: ID, timestamp: "now", signature: SIGNATURE };
+        let verified = verify(&secrets(&[SECRET]), signed, BODY, AT, MINUTES);
+        assert_eq!(verified, Err(WebhookError::Timestamp));
+    }
+
+    #[test]
+    fn a_rotation_verifies_with_the_old_and_with_the_new_secret() {
+        let signature = sign(&secrets(&[OTHER, SECRET]), ID, AT, BODY).unwrap();
+        assert_eq!(signature.split(' ').count(), 2);
+        let signed = Signed { id: ID, timestamp: "1614265330", signature: &signature };
+        for known in [&[SECRET][..], &[OTHER], &[OTHER, SECRET]] {
+            assert_eq!(verify(&secrets(known), signed, BODY, AT, MINUTES), Ok(()));
+        }
+        assert_eq!(verify(&[], signed, BODY, AT, MINUTES), Err(WebhookError::Signature));
+    }
+
+    #[test]
+    fn a_secret_that_is_none_is_refused() {
+        let short = format!("whsec_{}", STANDARD.encode([1; 23]));
+        let long = format!("whsec_{}", STANDARD.encode([1; 65]));
+        for text in ["", "whsec_", "whsec_!!!", &SECRET[6..], &short, &long] {
+            assert_eq!(sign(&secrets(&[text]), ID, AT, BODY), Err(WebhookError::Secret), "{text}");
+        }
+    }
+}

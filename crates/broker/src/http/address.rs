@@ -130,3 +130,125 @@ fn special_v6(address: Ipv6Addr) -> Option<&'static str> {
     }
     V6.iter().find(|(block, bits, _)| within(*block, *bits)).map(|(_, _, why)| *why)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REFUSED: &[&str] = &[
+        "0.0.0.0",
+        "0",
+        "0.1.2.3",
+        "10.0.0.1",
+        "10.255.255.255",
+        "100.64.0.1",
+        "100.127.255.254",
+        "127.0.0.1",
+        "127.0.0.1.",
+        "127.1",
+        "127.255.255.254",
+        "2130706433",
+        "0x7f000001",
+        "0x7f.1",
+        "0177.0.0.1",
+        "017700000001",
+        "%31%32%37.0.0.1",
+        "１２７.0.0.1",
+        "169.254.169.254",
+        "0xA9FEA9FE",
+        "2852039166",
+        "172.16.0.1",
+        "172.31.255.255",
+        "192.0.0.8",
+        "192.0.2.1",
+        "192.88.99.1",
+        "192.168.0.1",
+        "198.18.0.1",
+        "198.19.255.255",
+        "198.51.100.7",
+        "203.0.113.9",
+        "224.0.0.1",
+        "239.255.255.255",
+        "240.0.0.1",
+        "255.255.255.255",
+        "[::]",
+        "[::1]",
+        "[0:0:0:0:0:0:0:1]",
+        "[::127.0.0.1]",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:7f00:1]",
+        "[::ffff:169.254.169.254]",
+        "[::ffff:10.0.0.1]",
+        "[::ffff:0:127.0.0.1]",
+        "[64:ff9b::127.0.0.1]",
+        "[64:ff9b::a9fe:a9fe]",
+        "[64:ff9b:1::1]",
+        "[100::1]",
+        "[2001::1]",
+        "[2001:10::1]",
+        "[2001:db8::1]",
+        "[2002:7f00:1::]",
+        "[3fff::1]",
+        "[5f00::1]",
+        "[fc00::1]",
+        "[fd00:ec2::254]",
+        "[fe80::1]",
+        "[febf::1]",
+        "[fec0::1]",
+        "[ff02::1]",
+    ];
+
+    const ALLOWED: &[&str] = &[
+        "1.1.1.1",
+        "9.255.255.255",
+        "100.63.255.255",
+        "100.128.0.0",
+        "126.255.255.255",
+        "128.0.0.1",
+        "169.253.255.255",
+        "172.15.255.255",
+        "172.32.0.0",
+        "192.0.1.1",
+        "192.167.255.255",
+        "198.17.255.255",
+        "198.20.0.0",
+        "223.255.255.255",
+        "[::ffff:8.8.8.8]",
+        "[64:ff9b::8.8.8.8]",
+        "[2606:4700::1111]",
+        "[2001:4860:4860::8888]",
+        "[2001:200::1]",
+        "[2a00:1450::1]",
+        "example.org",
+        "localhost",
+    ];
+
+    #[test]
+    fn a_literal_that_is_not_public_is_refused_however_it_is_written() {
+        assert!(REFUSED.len() >= 40);
+        for host in REFUSED {
+            let read = read(&format!("http://{host}:8080/x"), false);
+            assert_eq!(read.map_err(|cause| cause.code), Err(Code::AddressRefused), "{host}");
+            super::read(&format!("http://{host}/"), true).expect("allowed by the config");
+        }
+    }
+
+    #[test]
+    fn public_literals_and_names_pass() {
+        for host in ALLOWED {
+            read(&format!("https://{host}/"), false).unwrap_or_else(|cause| panic!("{cause}"));
+        }
+    }
+
+    #[test]
+    fn of_the_addresses_of_a_name_only_public_ones_are_kept() {
+        let parse = |texts: &[&str]| -> Vec<SocketAddr> {
+            texts.iter().map(|text| SocketAddr::new(text.parse().unwrap(), 0)).collect()
+        };
+        let mixed = parse(&["127.0.0.1", "1.1.1.1", "::1", "2606:4700::1111"]);
+        assert_eq!(public(mixed.into_iter()), Ok(parse(&["1.1.1.1", "2606:4700::1111"])));
+        let forbidden = public(parse(&["127.0.0.1", "fe80::1"]).into_iter());
+        assert!(forbidden.is_err_and(|error| error.to_string().contains("allow_private")));
+        assert_eq!(public(std::iter::empty()), Ok(vec![]));
+    }
+}

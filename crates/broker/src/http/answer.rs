@@ -116,3 +116,39 @@ fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a 
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_read_in_every_form_that_http_knows() {
+        let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
+        let cases = [
+            ("0", Some(0)),
+            (" 30 ", Some(30)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("Sun, 06 Nov 1994 08:49:47 GMT", Some(10)),
+            ("Sunday, 06-Nov-94 08:49:47 GMT", Some(10)),
+            ("Sun Nov  6 08:49:47 1994", Some(10)),
+            ("Sun, 06 Nov 1994 08:00:00 GMT", Some(0)),
+            ("-1", None),
+            ("1.5", None),
+            ("99999999999999999999", None),
+            ("", None),
+        ];
+        for (text, seconds) in cases {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, text.parse().unwrap());
+            assert_eq!(retry_after(&headers, now), seconds.map(Duration::from_secs), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_date_is_taken_against_the_destinations_clock() {
+        let mut headers = HeaderMap::new();
+        headers.insert(RETRY_AFTER, "Sun, 06 Nov 1994 08:49:47 GMT".parse().unwrap());
+        headers.insert(DATE, "Sun, 06 Nov 1994 08:49:42 GMT".parse().unwrap());
+        assert_eq!(retry_after(&headers, SystemTime::now()), Some(Duration::from_secs(5)));
+    }
+}

@@ -69,8 +69,9 @@ impl Form {
 
 fn put(headers: &mut HeaderMap, name: &str, text: &str) -> Result<(), Cause> {
     let bad = || Cause::new(Code::BadEvent, format_args!("{name} cannot be an HTTP header"));
-    let name_of = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
-    headers.insert(name_of, HeaderValue::from_str(text).map_err(|_| bad())?);
+    let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
+    let value = HeaderValue::from_str(text).ok().filter(|_| text.is_ascii()).ok_or_else(bad)?;
+    headers.insert(key, value);
     Ok(())
 }
 
@@ -121,4 +122,22 @@ fn is_ours(name: &str) -> bool {
         "upgrade",
     ];
     OURS.contains(&name) || name.starts_with("ce-") || name.starts_with("webhook-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_encoded_as_the_binding_asks() {
+        let cases = [
+            ("plain-~!$&'()", "plain-~!$&'()"),
+            ("a b\"c%d", "a%20b%22c%25d"),
+            ("Euro € 😀", "Euro%20%E2%82%AC%20%F0%9F%98%80"),
+            ("\r\n\u{7f}", "%0D%0A%7F"),
+        ];
+        for (text, encoded) in cases {
+            assert_eq!(percent(text), encoded);
+        }
+    }
 }

@@ -1,0 +1,144 @@
+//! What each response, and each way of getting none, is answered as.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use event::{Code, Receipt, Refusal, Sink};
+
+use super::server::{Reply, Server, status, with};
+use super::{cause, event, kind, options, publish_one, sink};
+use crate::http::{Http, Options};
+
+#[tokio::test]
+async fn each_status_has_its_answer() {
+    let cases: [(&str, Option<Code>, &[u16]); 4] = [
+        ("receipt", None, &[200, 201, 202, 204, 206]),
+        ("reject", Some(Code::SinkRefused), &[300, 301, 304, 307, 308, 400, 401, 404, 410, 422]),
+        ("retry", Some(Code::SinkBusy), &[408, 425, 429, 503]),
+        ("retry", Some(Code::SinkBroken), &[500, 501, 502, 504, 599]),
+    ];
+    for (expected, code, statuses) in cases {
+        for &number in statuses {
+            let server = Server::start(move |_| status(number)).await;
+            let answer = publish_one(&sink(&server), event()).await;
+            assert_eq!(kind(&answer), (expected, code), "{number}");
+            assert_eq!(server.seen().len(), 1, "{number} was offered once");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_is_never_followed() {
+    let server = Server::start(|_| with(307, "location: /elsewhere\r\n", "")).await;
+    let answer = publish_one(&sink(&server), event()).await;
+    assert_eq!(kind(&answer), ("reject", Some(Code::SinkRefused)));
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn retry_after_is_honoured_as_seconds_and_as_a_date() {
+    let date =
+        "date: Sun, 06 Nov 1994 08:49:37 GMT\r\nretry-after: Sun, 06 Nov 1994 08:50:37 GMT\r\n";
+    let cases = [
+        (503, "retry-after: 120\r\n", Some(120)),
+        (429, "Retry-After: 7\r\n", Some(7)),
+        (500, date, Some(60)),
+        (503, "retry-after: soon\r\n", None),
+        (503, "", None),
+    ];
+    for (number, headers, seconds) in cases {
+        let server = Server::start(move |_| with(number, headers, "")).await;
+        let answer = publish_one(&sink(&server), event()).await;
+        let Err(Refusal::Retry(_, asked)) = answer else { panic!("{answer:?}") };
+        assert_eq!(asked, seconds.map(Duration::from_secs), "{headers}");
+    }
+}
+
+#[tokio::test]
+async fn the_destinations_own_id_is_in_the_receipt() {
+    let server = Server::start(|_| with(202, "X-Request-Id: r-17\r\n", "ok")).await;
+    let answer = publish_one(&sink(&server), event()).await;
+    assert_eq!(answer, Ok(Receipt { broker_id: Some("r-17".into()) }));
+}
+
+#[tokio::test]
+async fn a_refused_connection_is_down() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", free.local_addr().unwrap());
+    drop(free);
+    let http = Http::new(options(url)).unwrap();
+    let answer = publish_one(&http, event()).await;
+    assert_eq!(kind(&answer), ("down", Some(Code::SinkDown)));
+    assert!(matches!(http.probe().await, Err(Refusal::Down(_))));
+}
+
+#[tokio::test]
+async fn a_name_that_does_not_exist_is_down() {
+    let http = Http::new(Options::new("http://nowhere.invalid/", "orders")).unwrap();
+    let answer = publish_one(&http, event()).await;
+    assert_eq!(kind(&answer), ("down", Some(Code::SinkDown)));
+}
+
+#[tokio::test]
+async fn a_name_that_leads_to_a_private_address_is_down_and_nothing_is_connected() {
+    let server = Server::start(|_| status(200)).await;
+    let url = format!("http://localhost:{}/", server.port);
+    let http = Http::new(Options::new(&url, "orders")).unwrap();
+    let answer = publish_one(&http, event()).await;
+    assert_eq!(kind(&answer), ("down", Some(Code::AddressRefused)));
+    let probed = http.probe().await.map(|()| Receipt { broker_id: None });
+    assert_eq!(kind(&probed), ("down", Some(Code::AddressRefused)));
+    assert_eq!(server.connections(), 0);
+
+    let allowed = Http::new(options(url)).unwrap();
+    assert_eq!(kind(&publish_one(&allowed, event()).await), ("receipt", None));
+}
+
+#[tokio::test]
+async fn a_connection_cut_after_the_request_is_unknown() {
+    for reply in [Reply::Cut, Reply::WriteAndCut("HTTP/1.1 20".into())] {
+        let server = Server::start(move |_| reply.clone()).await;
+        let answer = publish_one(&sink(&server), event()).await;
+        assert_eq!(kind(&answer), ("unknown", Some(Code::SinkBroken)));
+        assert_eq!(server.seen().len(), 1, "it was offered once, and read");
+    }
+}
+
+#[tokio::test]
+async fn a_silent_destination_is_unknown_when_the_timeout_is_over() {
+    let server = Server::start(|_| Reply::Silence).await;
+    let timeout = Duration::from_millis(300);
+    let http = Http::new(Options { timeout, ..options(server.url()) }).unwrap();
+    let answer = publish_one(&http, event()).await;
+    assert_eq!(kind(&answer), ("unknown", Some(Code::SinkTimeout)));
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn a_receipt_needs_the_status_only() {
+    let half = "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf".to_owned();
+    let server = Server::start(move |_| Reply::WriteAndCut(half.clone())).await;
+    assert_eq!(kind(&publish_one(&sink(&server), event()).await), ("receipt", None));
+}
+
+#[tokio::test]
+async fn of_a_long_body_only_the_start_is_shown_and_the_rest_is_not_waited_for() {
+    let body = "é\u{1b}[31m\r\n".repeat(40_000);
+    let head = "HTTP/1.1 400 x\r\ncontent-length: 999999999\r\n\r\n";
+    let server = Server::start(move |_| Reply::Write(format!("{head}{body}"))).await;
+    let cause = cause(publish_one(&sink(&server), event()).await);
+    assert_eq!(cause.code, Code::SinkRefused);
+    assert!(cause.detail.starts_with("400 Bad Request: é"), "{cause}");
+    assert!(cause.detail.chars().count() < 400 && !cause.detail.contains('\u{1b}'), "{cause}");
+}
+
+#[tokio::test]
+async fn any_status_shows_that_the_destination_can_be_reached() {
+    for number in [200, 405, 500] {
+        let server = Server::start(move |_| status(number)).await;
+        sink(&server).probe().await.unwrap();
+        let seen = server.seen();
+        assert!(seen[0].line.starts_with("OPTIONS /events") && seen[0].body.is_empty());
+        assert_eq!(seen[0].header("ce-id"), "");
+    }
+}

@@ -1,0 +1,108 @@
+//! Order per key, keys side by side, an answer at each event's place.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use event::{Code, Event, Sink};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::Barrier;
+
+use super::server::{Reply, Seen, Server, status};
+use super::{event, kind, options, sink};
+use crate::http::{Http, Options};
+
+/// Answers with the status that the event type names.
+fn by_type(seen: &Seen) -> Reply {
+    status(seen.header("ce-type").parse().unwrap())
+}
+
+fn wanting(status: u16, key: &str) -> Event {
+    Event::new("t", status.to_string(), "{}").key(key)
+}
+
+#[tokio::test]
+async fn each_event_of_a_batch_has_its_own_answer() {
+    let server = Server::start(by_type).await;
+    let events = [wanting(200, "a"), wanting(400, "b"), wanting(503, "c"), wanting(500, "d")];
+    let answers = sink(&server).publish(&events).await;
+    let kinds: Vec<_> = answers.iter().map(kind).collect();
+    let expected = [
+        ("receipt", None),
+        ("reject", Some(Code::SinkRefused)),
+        ("retry", Some(Code::SinkBusy)),
+        ("retry", Some(Code::SinkBroken)),
+    ];
+    assert_eq!(kinds, expected);
+}
+
+#[tokio::test]
+async fn events_of_a_key_arrive_in_order_and_are_held_after_the_first_refusal() {
+    let server = Server::start(by_type).await;
+    let mut events: Vec<Event> = Vec::new();
+    for _ in 0..20 {
+        events.extend(["a", "b", "c"].map(|key| wanting(200, key)));
+    }
+    events.extend([wanting(500, "b"), wanting(400, "c")]);
+    events.extend(["a", "b", "c", "b"].map(|key| wanting(200, key)));
+    let answers = sink(&server).publish(&events).await;
+
+    let kinds: Vec<_> = answers[60..].iter().map(|answer| kind(answer).0).collect();
+    assert_eq!(kinds, ["retry", "reject", "receipt", "held", "held", "held"]);
+    assert!(answers[..60].iter().all(Result::is_ok));
+    for key in ["a", "b", "c"] {
+        let offered = events.iter().zip(&answers);
+        let offered = offered.filter(|(event, answer)| {
+            event.key.as_deref() == Some(key) && kind(answer).0 != "held"
+        });
+        let offered: Vec<String> = offered.map(|(event, _)| event.id.to_string()).collect();
+        let seen = server.seen();
+        let seen = seen.iter().filter(|seen| seen.header("ce-subject") == key);
+        let seen: Vec<String> = seen.map(|seen| seen.header("ce-id").to_owned()).collect();
+        assert_eq!(seen, offered, "key {key}");
+    }
+}
+
+#[tokio::test]
+async fn keys_go_side_by_side() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let all_here = Arc::new(Barrier::new(3));
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let all_here = Arc::clone(&all_here);
+            tokio::spawn(async move {
+                stream.read_exact(&mut [0; 16]).await.unwrap();
+                all_here.wait().await;
+                let answer = b"HTTP/1.1 204 x\r\nconnection: close\r\n\r\n";
+                stream.write_all(answer).await.unwrap();
+                let _ = stream.read_to_end(&mut Vec::new()).await;
+            });
+        }
+    });
+    let http = Http::new(options(url)).unwrap();
+    let answers = http.publish(&[wanting(0, "a"), wanting(0, "b"), event()]).await;
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+}
+
+#[tokio::test]
+async fn a_silent_destination_spends_few_attempts_of_a_batch() {
+    let server = Server::start(|_| Reply::Silence).await;
+    let timeout = Duration::from_millis(300);
+    let http = Http::new(Options { timeout, ..options(server.url()) }).unwrap();
+    let events: Vec<Event> = (0..50).map(|_| event()).collect();
+    let answers = http.publish(&events).await;
+    let unknown = answers.iter().filter(|answer| kind(answer).0 == "unknown").count();
+    let held = answers.iter().filter(|answer| kind(answer).0 == "held").count();
+    assert_eq!((unknown, held), (4, 46));
+}
+
+#[tokio::test]
+async fn a_connection_is_used_again() {
+    let server = Server::start(|_| status(400)).await;
+    let http = sink(&server);
+    for _ in 0..5 {
+        http.publish(&[event()]).await;
+    }
+    assert_eq!((server.seen().len(), server.connections()), (5, 1));
+}
