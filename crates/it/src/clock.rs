@@ -1,0 +1,41 @@
+//! A clock that a test moves by hand. It never moves by itself.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use event::Millis;
+use store::Now;
+
+/// The moment that every store under test takes for now.
+#[derive(Clone, Debug)]
+pub struct HandClock(Arc<AtomicI64>);
+
+impl HandClock {
+    /// Starts at a fixed moment, so that every run sees the same times.
+    pub fn new() -> HandClock {
+        HandClock(Arc::new(AtomicI64::new(1_700_000_000_000)))
+    }
+
+    /// Returns the moment.
+    pub fn now(&self) -> Millis {
+        Millis(self.0.load(Ordering::SeqCst))
+    }
+
+    /// Moves ahead.
+    pub fn advance(&self, by: Duration) {
+        let millis = i64::try_from(by.as_millis()).expect("no test waits for ages");
+        self.0.fetch_add(millis, Ordering::SeqCst);
+    }
+
+    /// Returns the clock as a store takes it.
+    pub fn hand(&self) -> Now {
+        Now::Hand(self.0.clone())
+    }
+}
+
+impl Default for HandClock {
+    fn default() -> HandClock {
+        HandClock::new()
+    }
+}

@@ -1,0 +1,105 @@
+//! The model and a real store side by side: the same random operations, the same answers and the
+//! same rows after every one of them.
+//!
+//! A trace is all that its seed says. `POSTBOX_SEED` replays one, `POSTBOX_TRACES` says how many.
+
+mod side;
+mod trace;
+
+use std::fmt::Write as _;
+use std::future::Future;
+
+use anyhow::{Result, bail};
+
+use crate::ground::{self, Ground};
+pub use trace::{End, Op, trace};
+
+/// Which traces to run: `traces` of them, from `seed` on.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// The first trace's seed; the next one's is one higher.
+    pub seed: u64,
+    /// How many.
+    pub traces: u64,
+}
+
+impl Plan {
+    /// Reads the environment: other traces on every run, unless one is asked for.
+    pub fn from_env() -> Plan {
+        let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+        let seed = number("POSTBOX_SEED");
+        let traces = number("POSTBOX_TRACES").unwrap_or(if seed.is_some() { 1 } else { 1000 });
+        Plan { seed: seed.unwrap_or_else(|| fastrand::u64(..1 << 48)), traces }
+    }
+}
+
+/// Runs the traces of a plan. The first difference ends it, with the shortest trace that shows it.
+pub async fn compare<F, G>(plan: Plan, make: fn() -> F) -> Result<()>
+where
+    F: Future<Output = G> + Send + 'static,
+    G: Ground + 'static,
+{
+    for seed in plan.seed..plan.seed + plan.traces {
+        let ops = trace(seed);
+        if let Err(first) = play(ops.clone(), make).await {
+            let (ops, difference) = shrink(ops, first, make).await;
+            let mut told = format!(
+                "POSTBOX_SEED={seed} replays this. Shortest trace found ({} operations):\n",
+                ops.len()
+            );
+            for op in &ops {
+                writeln!(told, "  {op:?}")?;
+            }
+            bail!("{told}{difference}");
+        }
+    }
+    Ok(())
+}
+
+/// Plays one trace on both sides. Returns the first difference.
+async fn play<F, G>(ops: Vec<Op>, make: fn() -> F) -> Result<(), String>
+where
+    F: Future<Output = G> + Send + 'static,
+    G: Ground + 'static,
+{
+    let played = tokio::spawn(async move {
+        let mut model = side::Side::new(Box::new(ground::memory().await)).await;
+        let mut real = side::Side::new(Box::new(make().await)).await;
+        for (at, op) in ops.iter().enumerate() {
+            let (wanted, got) = (model.take(op).await, real.take(op).await);
+            if wanted != got {
+                return Err(format!("{at}: {op:?}\n  model: {wanted:#?}\n  store: {got:#?}"));
+            }
+            let (wanted, got) = (model.look().await, real.look().await);
+            if let Some(difference) = wanted.differs(&got) {
+                return Err(format!("rows after {at}: {op:?}\n{difference}"));
+            }
+        }
+        real.close().await;
+        Ok(())
+    });
+    played.await.unwrap_or_else(|panic| Err(format!("a side panicked: {panic}")))
+}
+
+/// Leaves out whatever the difference does not need.
+async fn shrink<F, G>(mut ops: Vec<Op>, first: String, make: fn() -> F) -> (Vec<Op>, String)
+where
+    F: Future<Output = G> + Send + 'static,
+    G: Ground + 'static,
+{
+    let mut difference = first;
+    let mut chunk = ops.len() / 2;
+    while chunk > 0 {
+        let mut at = 0;
+        while at < ops.len() {
+            let mut shorter = ops.clone();
+            shorter.drain(at..(at + chunk).min(ops.len()));
+            match play(shorter.clone(), make).await {
+                Err(still) => (ops, difference) = (shorter, still),
+                Ok(()) => at += chunk,
+            }
+        }
+        chunk /= 2;
+    }
+    (ops, difference)
+}

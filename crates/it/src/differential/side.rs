@@ -1,0 +1,268 @@
+//! One side of the comparison: a store, three relays with two lanes each, and every claim so far.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use event::{
+    Begun, Cause, Code, Counts, Event, EventId, Fence, Filter, InboxEnd, Keep, Listed, Order, Page,
+    Payload, Requeued, Settled, Source, Status, Swept, Topics, Want,
+};
+use store::{Lane, Outbox};
+use uuid::Uuid;
+
+use super::trace::Op;
+use crate::ground::Ground;
+
+const TOPICS: [&str; 3] = ["a.x", "a.y", "b.x"];
+const KINDS: [&str; 2] = ["Even", "Odd"];
+
+/// What a side answered. Addresses and fences are its own affair.
+#[derive(Debug, PartialEq)]
+pub(super) enum Answer {
+    Nothing,
+    Claimed(Vec<(Event, u32)>),
+    Settled(Settled),
+    Requeued(Requeued),
+    Found(Vec<Vec<Listed>>),
+    Begun(Option<Begun>),
+    Finished(bool),
+    Swept(Swept),
+}
+
+/// Everything that a side shows of its rows.
+#[derive(Debug, PartialEq)]
+pub(super) struct View {
+    counts: Counts,
+    rows: Vec<Listed>,
+}
+
+impl View {
+    /// Tells what differs, if anything does.
+    pub(super) fn differs(&self, other: &View) -> Option<String> {
+        if self.counts != other.counts {
+            return Some(format!("  model: {:?}\n  store: {:?}", self.counts, other.counts));
+        }
+        if self.rows.len() != other.rows.len() {
+            return Some(format!(
+                "  model: {} rows\n  store: {}",
+                self.rows.len(),
+                other.rows.len()
+            ));
+        }
+        let mut pairs = self.rows.iter().zip(&other.rows);
+        let (one, two) = pairs.find(|(one, two)| one != two)?;
+        Some(format!("  model: {one:#?}\n  store: {two:#?}"))
+    }
+}
+
+struct Seat {
+    outbox: Arc<dyn Outbox>,
+    lanes: [Arc<dyn Source>; 2],
+}
+
+struct Held {
+    claim: event::Claim,
+    lane: Arc<dyn Source>,
+}
+
+pub(super) struct Side {
+    ground: Box<dyn Ground>,
+    seats: Vec<Seat>,
+    events: Vec<EventId>,
+    held: Vec<Held>,
+    begun: Vec<(String, EventId, Fence)>,
+}
+
+impl Side {
+    pub(super) async fn new(ground: Box<dyn Ground>) -> Side {
+        let seats = vec![seat(&*ground).await, seat(&*ground).await, seat(&*ground).await];
+        Side { ground, seats, events: Vec::new(), held: Vec::new(), begun: Vec::new() }
+    }
+
+    pub(super) async fn close(self) {
+        for seat in self.seats {
+            seat.outbox.close().await;
+        }
+    }
+
+    /// Does one operation.
+    pub(super) async fn take(&mut self, op: &Op) -> Answer {
+        match op {
+            Op::Put { .. } => self.put(op).await,
+            Op::Claim { relay, lane, limit, bytes, lease } => {
+                let lease = Duration::from_millis(*lease);
+                let want = Want { limit: *limit, bytes: *bytes, lease };
+                self.claim(*relay, *lane, want).await
+            }
+            Op::Settle { claims, end, through } => {
+                self.settle(claims, &end.outcome(), *through).await
+            }
+            Op::Advance { millis } => {
+                self.ground.clock().advance(Duration::from_millis(*millis));
+                Answer::Nothing
+            }
+            Op::Crash { relay } => {
+                self.seats[*relay].outbox.close().await;
+                self.seats[*relay] = seat(&*self.ground).await;
+                Answer::Nothing
+            }
+            Op::Release { relay, lane } => {
+                self.seats[*relay].lanes[*lane].release().await.expect("the store releases");
+                Answer::Nothing
+            }
+            Op::Requeue { events, filter, limit } => self.requeue(events, *filter, *limit).await,
+            Op::Find { filter, limit } => self.find(*filter, *limit).await,
+            Op::Begin { relay, group, event } => self.begin(*relay, *group, *event).await,
+            Op::Finish { relay, begun, well } => self.finish(*relay, *begun, *well).await,
+            Op::Sweep { relay, keep, step } => {
+                let keep = Duration::from_millis(*keep);
+                let lease = Duration::from_secs(20);
+                let keep = Keep { sent: keep, inbox: keep, step: *step, lease };
+                let chores = self.seats[*relay].outbox.chores();
+                Answer::Swept(chores.sweep(&keep).await.expect("the store sweeps"))
+            }
+        }
+    }
+
+    /// Shows everything.
+    pub(super) async fn look(&self) -> View {
+        let catalog = self.seats[0].outbox.catalog();
+        let counts = catalog.count().await.expect("the store counts");
+        let page = Page { limit: 1000, after: None, payloads: true };
+        let found = catalog.find(&Filter::default(), &page).await.expect("the store lists");
+        View { counts, rows: found.events }
+    }
+
+    async fn put(&mut self, op: &Op) -> Answer {
+        let Op::Put { key, topic, delay, size, count } = op else { unreachable!() };
+        let mut events = Vec::new();
+        for _ in 0..*count {
+            let number = self.events.len();
+            let mut event = Event::new(TOPICS[usize::from(*topic)], KINDS[number % 2], "");
+            // In the form of a UUIDv7: by time, then by number.
+            let millis = self.ground.clock().now().0 as u128;
+            let id = millis << 80 | 0x7000_8000_0000_0000_0000 | number as u128;
+            event.id = EventId::from_uuid(Uuid::from_u128(id));
+            event.key = key.map(|key| format!("k{key}"));
+            event.payload = match number % 5 {
+                0 => Payload::Bytes(vec![number as u8; *size].into()),
+                _ => Payload::Text("ü".repeat(*size / 2)),
+            };
+            self.events.push(event.id);
+            events.push(event);
+        }
+        let due = delay.map(|delay| self.ground.clock().now() + Duration::from_millis(delay));
+        self.seats[0].outbox.put(&events, due).await.expect("the store takes events");
+        Answer::Nothing
+    }
+
+    async fn claim(&mut self, relay: usize, lane: usize, want: Want) -> Answer {
+        let lane = self.seats[relay].lanes[lane].clone();
+        let claims = lane.claim(&want).await.expect("the store hands out");
+        let told = claims.iter().map(|claim| (claim.event.clone(), claim.attempt)).collect();
+        self.held.extend(claims.into_iter().map(|claim| Held { claim, lane: lane.clone() }));
+        Answer::Claimed(told)
+    }
+
+    /// Settles claims, named from the newest back, through the lane of the first or through another.
+    async fn settle(
+        &mut self,
+        claims: &[usize],
+        outcome: &event::Outcome,
+        through: Option<usize>,
+    ) -> Answer {
+        if self.held.is_empty() {
+            return Answer::Nothing;
+        }
+        let count = self.held.len();
+        let named = |back: &usize| &self.held[count - 1 - back % count];
+        let first = named(&claims[0]).lane.clone();
+        let lane = match through {
+            Some(seat) => self.seats[seat / 2].lanes[seat % 2].clone(),
+            None => first.clone(),
+        };
+        let mut ends: Vec<event::Settlement> = Vec::new();
+        for held in claims.iter().map(named).filter(|held| Arc::ptr_eq(&held.lane, &first)) {
+            ends.push(held.claim.end(outcome.clone()));
+        }
+        Answer::Settled(lane.settle(&ends).await.expect("the store settles"))
+    }
+
+    async fn requeue(&self, events: &[usize], filter: Option<u8>, limit: usize) -> Answer {
+        if self.events.is_empty() {
+            return Answer::Nothing;
+        }
+        let ids: Vec<_> = events.iter().map(|at| self.events[at % self.events.len()]).collect();
+        let filter = filter.map(|filter| self.filter(filter));
+        let catalog = self.seats[0].outbox.catalog();
+        let done = catalog.requeue(&ids, filter.as_ref(), limit).await;
+        Answer::Requeued(done.expect("the store requeues"))
+    }
+
+    async fn find(&self, filter: u8, limit: usize) -> Answer {
+        let catalog = self.seats[0].outbox.catalog();
+        let filter = self.filter(filter);
+        let mut page = Page { limit, after: None, payloads: true };
+        let mut pages = Vec::new();
+        loop {
+            let listing = catalog.find(&filter, &page).await.expect("the store lists");
+            pages.push(listing.events);
+            match listing.next {
+                Some(next) if pages.len() < 500 => page.after = Some(next),
+                _ => return Answer::Found(pages),
+            }
+        }
+    }
+
+    fn filter(&self, filter: u8) -> Filter {
+        let all = Filter::default();
+        match filter {
+            0 => Filter { id: self.events.last().copied(), ..all },
+            1 => Filter { key: Some("k1".into()), ..all },
+            2 => Filter { kind: Some("Odd".into()), ..all },
+            3 => Filter { topic: Some("b.x".into()), ..all },
+            4 => Filter { code: Some("sink-busy".into()), ..all },
+            5 => Filter { status: Some(Status::Retry), key: Some("k0".into()), ..all },
+            6 => Filter { status: Some(Status::Dispatching), ..all },
+            7 => Filter { status: Some(Status::Sent), ..all },
+            _ => all,
+        }
+    }
+
+    async fn begin(&mut self, relay: usize, group: u8, event: usize) -> Answer {
+        let Some(id) = self.events.get(event).copied() else { return Answer::Begun(None) };
+        let group = format!("g{group}");
+        let inbox = self.seats[relay].outbox.inbox();
+        let lease = Duration::from_secs(10);
+        let begun = inbox.begin(&group, id, lease).await.expect("the inbox answers");
+        Answer::Begun(Some(match begun {
+            Begun::Go(fence) => {
+                self.begun.push((group, id, fence));
+                Begun::Go(Fence(0))
+            }
+            other => other,
+        }))
+    }
+
+    async fn finish(&self, relay: usize, begun: usize, well: bool) -> Answer {
+        if self.begun.is_empty() {
+            return Answer::Nothing;
+        }
+        let (group, id, fence) = &self.begun[self.begun.len() - 1 - begun % self.begun.len()];
+        let failed = InboxEnd::Failed(Cause::new(Code::SinkBroken, "so it goes"));
+        let end = if well { InboxEnd::Processed } else { failed };
+        let inbox = self.seats[relay].outbox.inbox();
+        let finished = inbox.finish(group, *id, *fence, end).await;
+        Answer::Finished(finished.expect("the inbox answers"))
+    }
+}
+
+/// Starts a relay: one lane holds the followers of `a.*`, the other lets the rest pass.
+async fn seat(ground: &dyn Ground) -> Seat {
+    let outbox = ground.relay().await;
+    let pattern = || "a.*".parse().expect("a pattern");
+    let a = Lane { topics: Topics::of(vec![(pattern(), true)]), order: Order::Hold };
+    let rest = Lane { topics: Topics::unrouted([pattern()]), order: Order::Pass };
+    let lanes = [outbox.lane(a), outbox.lane(rest)];
+    Seat { outbox, lanes }
+}

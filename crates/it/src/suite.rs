@@ -1,0 +1,143 @@
+//! The contract: one function per promise, the same for every store.
+//!
+//! A store passes by `it::contract!(ground)`, which makes one test of every promise.
+
+mod act;
+pub mod catalog;
+pub mod chores;
+pub mod inbox;
+pub mod source;
+
+/// Makes one test of every promise, on the ground that the given function makes.
+#[macro_export]
+macro_rules! contract {
+    ($ground:path) => {
+        $crate::promises! { $ground, lease = $crate::suite::source::lease:
+            a_claimed_row_is_not_handed_out_again_before_its_lease_runs_out
+            an_unsettled_claim_comes_back_with_a_higher_fence_and_one_more_attempt
+            a_settlement_from_before_the_lease_ran_out_is_stale_and_changes_nothing
+            two_relays_never_hold_the_same_row
+            a_standby_takes_over_when_the_lease_runs_out_and_not_before
+            an_owner_that_goes_on_keeps_its_lease
+            a_released_lane_hands_over_at_once
+            what_was_in_hand_at_a_release_spends_no_attempt
+        }
+        $crate::promises! { $ground, settle = $crate::suite::source::settle:
+            done_is_final
+            dead_is_final
+            settling_twice_changes_nothing_the_second_time
+            a_retry_is_due_after_its_time_and_counts_the_attempt
+            a_release_spends_no_attempt
+            each_settlement_of_many_is_judged_by_itself
+            nothing_is_lost_or_made_up_at_any_step
+        }
+        $crate::promises! { $ground, order = $crate::suite::source::order:
+            rows_of_one_key_come_in_order_within_a_claim
+            followers_wait_while_their_key_is_in_hand
+            followers_wait_behind_a_retry
+            followers_pass_a_retry_where_the_lane_says_so
+            a_dead_event_frees_its_key
+            keys_do_not_wait_for_each_other
+            rows_without_a_key_wait_for_nobody
+            order_survives_a_release_of_the_whole_batch
+            order_survives_a_take_over
+            rows_that_wait_behind_their_key_do_not_starve_others
+        }
+        $crate::promises! { $ground, due = $crate::suite::source::due:
+            nothing_is_claimed_when_nothing_is_due
+            a_delayed_row_comes_when_it_is_due_and_not_before
+            what_is_due_first_comes_first
+            retries_and_fresh_rows_share_a_claim
+            a_suspect_is_claimed_alone
+            a_suspect_that_was_settled_is_no_suspect
+        }
+        $crate::promises! { $ground, lanes = $crate::suite::source::lanes:
+            rows_of_other_lanes_are_passed_over_and_not_lost
+            two_lanes_of_one_relay_see_disjoint_rows
+            a_lane_opened_late_finds_what_waits
+            a_key_that_waits_in_one_lane_does_not_wait_in_another
+        }
+        $crate::promises! { $ground, size = $crate::suite::source::size:
+            a_claim_keeps_its_limit
+            a_claim_keeps_its_bytes_but_one_event_always_fits
+            payloads_come_back_byte_for_byte
+            headers_keys_and_names_come_back_letter_by_letter
+            an_event_of_a_rolled_back_transaction_is_not_there
+        }
+        $crate::promises! { $ground, wait = $crate::suite::source::wait:
+            wait_returns_on_a_ring
+            wait_returns_when_an_event_is_put
+            wait_returns_after_its_time
+        }
+        $crate::promises! { $ground, catalog = $crate::suite::catalog:
+            every_filter_finds_its_events_and_no_others
+            pages_are_complete_and_without_repeats
+            a_row_is_listed_with_its_status_all_its_life
+            a_listed_event_tells_its_trail_and_its_receipt
+            a_trail_keeps_only_the_newest_moments
+            the_head_of_a_waiting_key_tells_how_many_wait_behind_it
+            requeue_gives_the_named_dead_a_new_life
+            requeue_takes_what_a_filter_finds_up_to_its_limit
+            a_dead_row_is_requeued_once_however_many_ask
+            requeue_beside_a_live_relay_loses_nothing
+        }
+        $crate::promises! { $ground, inbox = $crate::suite::inbox:
+            an_event_is_begun_once_and_done_once_processed
+            a_second_holder_is_told_to_wait
+            of_many_at_once_one_works
+            another_takes_over_after_the_lease
+            a_late_finish_changes_nothing
+            a_failure_may_be_tried_again
+            groups_remember_apart
+        }
+        $crate::promises! { $ground, chores = $crate::suite::chores:
+            only_old_history_is_trimmed_and_still_counted
+            a_step_trims_no_more_than_its_size
+            the_dead_are_never_trimmed
+            only_old_and_processed_inbox_memory_is_trimmed
+            one_relay_at_a_time_holds_the_chores
+        }
+    };
+}
+
+/// Makes one test of each named promise.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! promises {
+    ($ground:path, $name:ident = $suite:path: $($promise:ident)+) => {
+        mod $name {
+            use $suite as suite;
+
+            $(
+                #[tokio::test]
+                async fn $promise() {
+                    suite::$promise(&$ground().await).await;
+                }
+            )+
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_promise_is_in_the_contract() {
+        let contract = include_str!("suite.rs");
+        let suites = [
+            include_str!("suite/source/lease.rs"),
+            include_str!("suite/source/settle.rs"),
+            include_str!("suite/source/order.rs"),
+            include_str!("suite/source/due.rs"),
+            include_str!("suite/source/lanes.rs"),
+            include_str!("suite/source/size.rs"),
+            include_str!("suite/source/wait.rs"),
+            include_str!("suite/catalog.rs"),
+            include_str!("suite/inbox.rs"),
+            include_str!("suite/chores.rs"),
+        ];
+        for promise in suites.iter().flat_map(|text| text.split("\npub async fn ").skip(1)) {
+            let name = promise.split('(').next().unwrap();
+            assert!(contract.contains(&format!(" {name}\n")), "{name} is in no contract");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! When a row may be claimed, and beside what.
+
+use event::{Outcome, Want};
+
+use crate::ground::Ground;
+use crate::suite::act::{LEASE, MILLI, SECOND, done, ids, keyed, relay, release, retry, unkeyed};
+
+/// An empty outbox hands out nothing, and so does one whose rows all wait.
+pub async fn nothing_is_claimed_when_nothing_is_due(ground: &dyn Ground) {
+    let one = relay(ground).await;
+    assert_eq!(one.claim(10).await, []);
+    one.put_at(&unkeyed(), ground.clock().now() + SECOND).await;
+    assert_eq!(one.claim(10).await, []);
+    assert_eq!(one.count().await.oldest_due, None);
+}
+
+/// A delayed event is claimed from its millisecond on, by whoever owns it then.
+pub async fn a_delayed_row_comes_when_it_is_due_and_not_before(ground: &dyn Ground) {
+    let (one, other) = (relay(ground).await, relay(ground).await);
+    let events = [keyed("a"), unkeyed()];
+    one.put_at(&events[0], ground.clock().now() + SECOND).await;
+    one.put_at(&events[1], ground.clock().now() + 2 * SECOND).await;
+    ground.clock().advance(SECOND - MILLI);
+    assert_eq!(one.claim(10).await, []);
+    assert_eq!(other.claim(10).await, []);
+    ground.clock().advance(MILLI);
+    let first = other.claim(10).await;
+    assert_eq!((ids(&first), first[0].attempt), (vec![events[0].id], 1));
+    other.end(&first, &done()).await;
+    ground.clock().advance(SECOND);
+    let second = other.claim(10).await;
+    assert_eq!(ids(&second), [events[1].id]);
+    other.end(&second, &done()).await;
+    assert_eq!(one.count().await.sent, 2);
+}
+
+/// Delayed rows come in the order of their times, not of their commits.
+pub async fn what_is_due_first_comes_first(ground: &dyn Ground) {
+    let one = relay(ground).await;
+    let events = [unkeyed(), unkeyed(), unkeyed()];
+    for (event, seconds) in events.iter().zip([3, 1, 2]) {
+        one.put_at(event, ground.clock().now() + seconds * SECOND).await;
+    }
+    ground.clock().advance(5 * SECOND);
+    let mut came = Vec::new();
+    for _ in 0..3 {
+        let claims = one.claim(1).await;
+        came.extend(ids(&claims));
+        one.end(&claims, &done()).await;
+    }
+    assert_eq!(came, [events[1].id, events[2].id, events[0].id]);
+}
+
+/// Neither a failing backlog nor a flood of fresh events has a claim to itself.
+pub async fn retries_and_fresh_rows_share_a_claim(ground: &dyn Ground) {
+    let one = relay(ground).await;
+    one.put(&(0..10).map(|_| unkeyed()).collect::<Vec<_>>()).await;
+    let refused = one.claim(10).await;
+    one.end(&refused, &retry(SECOND)).await;
+    ground.clock().advance(SECOND);
+    one.put(&(0..10).map(|_| unkeyed()).collect::<Vec<_>>()).await;
+    let claims = one.claim(6).await;
+    let want = Want { limit: 6, bytes: 0, lease: LEASE };
+    let again = claims.iter().filter(|claim| claim.attempt == 2).count();
+    assert_eq!((claims.len(), again), (6, want.retries()));
+}
+
+/// From its second unexplained attempt on, an event endangers nobody else.
+pub async fn a_suspect_is_claimed_alone(ground: &dyn Ground) {
+    let one = relay(ground).await;
+    let events = [unkeyed(), unkeyed(), unkeyed()];
+    one.put(&events).await;
+    assert_eq!(one.claim(10).await.len(), 3);
+    ground.clock().advance(LEASE);
+    let mut twice = Vec::new();
+    loop {
+        let claims = one.claim(10).await;
+        if claims.is_empty() {
+            break;
+        }
+        assert!(claims.iter().all(|claim| claim.attempt == 2));
+        twice.extend(claims);
+    }
+    assert_eq!(twice.len(), 3);
+    ground.clock().advance(LEASE);
+    one.put(&[unkeyed()]).await;
+    let mut left = 3;
+    while left > 0 {
+        let claims = one.claim(10).await;
+        let suspects = claims.iter().filter(|claim| claim.attempt == 3).count();
+        assert!(suspects == 0 || claims.len() == 1, "a suspect has company: {claims:?}");
+        assert!(!claims.is_empty(), "a suspect is never claimed");
+        one.end(&claims, &done()).await;
+        left -= suspects;
+    }
+}
+
+/// Once somebody lived to tell, an event is trusted again.
+pub async fn a_suspect_that_was_settled_is_no_suspect(ground: &dyn Ground) {
+    for outcome in [retry(SECOND), Outcome::Release { after: SECOND }, release()] {
+        let one = relay(ground).await;
+        one.put(&[unkeyed()]).await;
+        for _ in 0..2 {
+            assert_eq!(one.claim(10).await.len(), 1);
+            ground.clock().advance(LEASE);
+        }
+        let suspect = one.claim(10).await;
+        one.end(&suspect, &outcome).await;
+        ground.clock().advance(SECOND);
+        let beside = keyed("b");
+        one.put(&[beside]).await;
+        let claims = one.claim(10).await;
+        assert_eq!(claims.len(), 2, "{outcome:?}");
+        one.end(&claims, &done()).await;
+        one.lane.release().await.expect("the store releases");
+    }
+}

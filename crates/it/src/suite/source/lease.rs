@@ -1,0 +1,143 @@
+//! Claims, leases and fences: each row to one holder, until the lease runs out.
+
+use std::collections::HashSet;
+
+use event::Status;
+
+use crate::ground::Ground;
+use crate::suite::act::{
+    LEASE, MILLI, claim, dead, done, ids, ids_of, keyed, relay, release, retry, settle, unkeyed,
+};
+
+/// A row in hand stays in hand, for the lane that has it and for every other relay.
+pub async fn a_claimed_row_is_not_handed_out_again_before_its_lease_runs_out(ground: &dyn Ground) {
+    let (one, other) = (relay(ground).await, relay(ground).await);
+    one.put(&[keyed("1"), unkeyed()]).await;
+    assert_eq!(one.claim(10).await.len(), 2);
+    ground.clock().advance(LEASE - MILLI);
+    assert_eq!(one.claim(10).await, []);
+    assert_eq!(other.claim(10).await, []);
+}
+
+/// A claim that nobody settled comes back, and is known to have been tried.
+pub async fn an_unsettled_claim_comes_back_with_a_higher_fence_and_one_more_attempt(
+    ground: &dyn Ground,
+) {
+    let one = relay(ground).await;
+    one.put(&[keyed("1")]).await;
+    let mut last = one.claim_one().await;
+    assert_eq!(last.attempt, 1);
+    for attempt in 2..5 {
+        ground.clock().advance(LEASE);
+        let next = one.claim_one().await;
+        assert_eq!((next.event.id, next.attempt), (last.event.id, attempt));
+        assert!(next.fence > last.fence, "{:?} after {:?}", next.fence, last.fence);
+        last = next;
+    }
+}
+
+/// Whatever the late relay has to say, the row stays as its new holder has it.
+pub async fn a_settlement_from_before_the_lease_ran_out_is_stale_and_changes_nothing(
+    ground: &dyn Ground,
+) {
+    let (late, other) = (relay(ground).await, relay(ground).await);
+    late.put(&[unkeyed(), unkeyed(), unkeyed(), unkeyed()]).await;
+    let old = late.claim(10).await;
+    ground.clock().advance(LEASE);
+    let new = other.claim(10).await;
+    assert!(!new.is_empty());
+    let before = late.find(&Default::default()).await;
+    for (claim, outcome) in old.iter().zip([done(), dead(), release()]) {
+        let settled = late.settle(std::slice::from_ref(claim), &outcome).await;
+        assert_eq!((settled.settled, settled.stale), (0, vec![claim.event.id]), "{outcome:?}");
+    }
+    let settled = late.settle(&old, &retry(LEASE)).await;
+    assert_eq!((settled.settled, settled.stale), (0, ids(&old)));
+    assert_eq!(late.find(&Default::default()).await, before);
+    other.end(&new, &done()).await;
+    let settled = late.settle(&old, &retry(LEASE)).await;
+    assert_eq!((settled.settled, settled.stale), (0, ids(&old)));
+    assert_eq!(late.count().await.sent, new.len() as u64);
+}
+
+/// However many relays ask at once, a row has one holder.
+pub async fn two_relays_never_hold_the_same_row(ground: &dyn Ground) {
+    let producer = relay(ground).await;
+    let events: Vec<_> = (0..60).map(|n| keyed(&(n % 7).to_string())).collect();
+    producer.put(&events).await;
+    let mut asking = tokio::task::JoinSet::new();
+    for _ in 0..4 {
+        let one = relay(ground).await;
+        asking.spawn(async move {
+            let mut held = Vec::new();
+            for _ in 0..20 {
+                held.extend(ids(&claim(&one.lane, 3).await));
+            }
+            held
+        });
+    }
+    let held = asking.join_all().await.concat();
+    let apart: HashSet<_> = held.iter().collect();
+    assert_eq!(apart.len(), held.len(), "two hold one row");
+    assert!(!held.is_empty());
+}
+
+/// A standby waits exactly until the lease has run out, then it has everything.
+pub async fn a_standby_takes_over_when_the_lease_runs_out_and_not_before(ground: &dyn Ground) {
+    let (owner, standby) = (relay(ground).await, relay(ground).await);
+    let events = [unkeyed(), unkeyed(), unkeyed()];
+    owner.put(&events).await;
+    let in_hand = owner.claim_one().await;
+    ground.clock().advance(LEASE - MILLI);
+    assert_eq!(standby.claim(10).await, []);
+    ground.clock().advance(MILLI);
+    let mut taken = HashSet::new();
+    for _ in 0..3 {
+        for claim in standby.claim(10).await {
+            assert_eq!(claim.attempt, if claim.event.id == in_hand.event.id { 2 } else { 1 });
+            assert!(taken.insert(claim.event.id));
+        }
+    }
+    assert_eq!(taken, ids_of(&events).into_iter().collect());
+}
+
+/// An owner that claims and settles is not taken over, however long it goes on.
+pub async fn an_owner_that_goes_on_keeps_its_lease(ground: &dyn Ground) {
+    let (owner, standby) = (relay(ground).await, relay(ground).await);
+    owner.put(&(0..8).map(|_| unkeyed()).collect::<Vec<_>>()).await;
+    for _ in 0..6 {
+        let claim = owner.claim_one().await;
+        assert_eq!(claim.attempt, 1);
+        ground.clock().advance(LEASE / 2);
+        assert_eq!(standby.claim(10).await, []);
+        owner.end(&[claim], &done()).await;
+    }
+}
+
+/// A graceful stop needs no lease to run out.
+pub async fn a_released_lane_hands_over_at_once(ground: &dyn Ground) {
+    let (owner, standby) = (relay(ground).await, relay(ground).await);
+    owner.put(&[keyed("1"), keyed("1")]).await;
+    let first = owner.claim_one().await;
+    owner.end(&[first], &done()).await;
+    assert_eq!(standby.claim(10).await, []);
+    owner.lane.release().await.expect("the store releases");
+    let second = standby.claim_one().await;
+    assert_eq!(second.attempt, 1);
+    assert_eq!(owner.claim(10).await, [], "the new owner holds it");
+    standby.end(&[second], &done()).await;
+    assert_eq!(owner.count().await.sent, 2);
+}
+
+/// Rows in hand at a release go back as if they had not been claimed, and its claims are stale.
+pub async fn what_was_in_hand_at_a_release_spends_no_attempt(ground: &dyn Ground) {
+    let (owner, standby) = (relay(ground).await, relay(ground).await);
+    owner.put(&[unkeyed()]).await;
+    let claims = owner.claim(1).await;
+    owner.lane.release().await.expect("the store releases");
+    let again = standby.claim_one().await;
+    assert_eq!((again.event.id, again.attempt), (claims[0].event.id, 1));
+    let settled = settle(&owner.lane, &claims, &done()).await;
+    assert_eq!((settled.settled, settled.stale), (0, ids(&claims)));
+    assert_eq!(owner.look(again.event.id).await.status, Status::Dispatching);
+}

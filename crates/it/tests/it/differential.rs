@@ -1,0 +1,11 @@
+//! Every store answers as the model does.
+
+use it::differential::{Plan, compare};
+use it::ground;
+
+#[tokio::test]
+async fn sqlite_answers_as_the_model_does() {
+    let plan = Plan::from_env();
+    println!("POSTBOX_SEED={} POSTBOX_TRACES={}", plan.seed, plan.traces);
+    compare(plan, ground::sqlite).await.unwrap();
+}
