@@ -1,0 +1,176 @@
+//! `cargo xtask test`: all of CI. Every step runs and is reported, also after one failed; nothing
+//! is skipped because something is missing.
+
+mod docs;
+mod examples;
+mod markdown;
+mod tally;
+
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use clap::ValueEnum;
+
+use crate::world::{Run, World};
+use crate::{cargo, interrupt, root, table};
+use tally::Tally;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Runs only the tests whose names contain this; implies `--only test`
+    filter: Option<String>,
+    /// Runs only these steps
+    #[arg(long, value_delimiter = ',', value_name = "STEP,…")]
+    only: Vec<Step>,
+    /// Leaves the servers running; `cargo xtask down` stops them
+    #[arg(long)]
+    keep: bool,
+    /// Passed on to the test programs
+    #[arg(last = true)]
+    rest: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Step {
+    /// The code is formatted
+    Fmt,
+    /// Clippy has nothing to say
+    Clippy,
+    /// The program builds
+    Build,
+    /// Unit, documentation, contract, integration and browser tests pass, on real servers
+    Test,
+    /// Each example ends well
+    Examples,
+    /// The documentation builds, its links lead somewhere, its marked commands run
+    Docs,
+}
+
+pub(crate) fn test(args: &Args) -> Result<ExitCode> {
+    let mut run = Run::open(&root())?;
+    interrupt::listen(run.folder())?;
+    let mut report = Report::default();
+    let mut world = None;
+    for step in args.steps() {
+        match step {
+            Step::Fmt => report.step("fmt", || cargo_step(&run, &["fmt", "--all", "--check"])),
+            Step::Clippy => report.step("clippy", || {
+                let all = ["clippy", "--quiet", "--workspace", "--all-targets", "--"];
+                cargo_step(&run, &[&all[..], &["-D", "warnings"]].concat())
+            }),
+            Step::Build => report.step("build", || cargo_step(&run, &["build", "--quiet"])),
+            Step::Test => {
+                report.step("servers", || servers(&run, &mut world));
+                let mut tally = Tally::default();
+                report.step("test", || tests(&run, args, &mut tally));
+                report.tally = tally;
+            }
+            Step::Examples => report.step("examples", || examples::run(&run)),
+            Step::Docs => report.step("docs", || docs::check(&run)),
+        }
+    }
+    if let (true, Some(world)) = (args.keep, &mut world) {
+        world.keep();
+        run.keep();
+        world.print();
+        println!("export POSTBOX_WORLD={}", run.file().display());
+    }
+    drop(world);
+    drop(run);
+    Ok(report.close())
+}
+
+impl Args {
+    fn steps(&self) -> Vec<Step> {
+        match (&self.filter, self.only.is_empty()) {
+            (Some(_), true) => vec![Step::Test],
+            (None, true) => Step::value_variants().to_vec(),
+            (_, false) => {
+                let chosen = |step: &&Step| self.only.contains(step);
+                Step::value_variants().iter().filter(chosen).copied().collect()
+            }
+        }
+    }
+}
+
+/// What each step came to.
+#[derive(Default)]
+struct Report {
+    rows: Vec<[String; 3]>,
+    failed: bool,
+    tally: Tally,
+}
+
+impl Report {
+    fn step(&mut self, name: &str, step: impl FnOnce() -> Result<()>) {
+        if interrupt::asked() {
+            self.failed = true;
+            return;
+        }
+        println!("== {name}");
+        let began = Instant::now();
+        let done = step();
+        let took = format!("{:.1} s", began.elapsed().as_secs_f64());
+        if let Err(error) = &done {
+            println!("{name} failed: {error:#}");
+            self.failed = true;
+        }
+        let result = if done.is_ok() { "ok" } else { "FAILED" };
+        self.rows.push([name.to_owned(), result.to_owned(), took]);
+    }
+
+    fn close(self) -> ExitCode {
+        println!();
+        table::print(["step", "result", "time"], &self.rows);
+        if interrupt::asked() {
+            println!("interrupted");
+        }
+        println!("{} passed, {} failed", self.tally.passed, self.tally.failed);
+        if self.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    }
+}
+
+/// Makes a cargo command that ends with the run.
+fn run_cargo(run: &Run) -> Command {
+    let plain = cargo();
+    let mut command = run.command(plain.get_program());
+    command.current_dir(root());
+    command
+}
+
+fn cargo_step(run: &Run, args: &[&str]) -> Result<()> {
+    finish(run_cargo(run).args(args))
+}
+
+/// Runs a command to its end and fails when it does.
+fn finish(command: &mut Command) -> Result<()> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let status = command.status().with_context(|| format!("{program} does not start"))?;
+    interrupt::check()?;
+    ensure!(status.success(), "{program}: {status}");
+    Ok(())
+}
+
+fn servers(run: &Run, slot: &mut Option<World>) -> Result<()> {
+    let (world, errors) = World::start(run, &[])?;
+    world.print();
+    *slot = Some(world);
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let all = errors.iter().map(|error| format!("{error:#}")).collect::<Vec<_>>().join("\n");
+    Err(anyhow!("{all}\nThe tests that need it fail; try `cargo xtask up` on its own."))
+}
+
+fn tests(run: &Run, args: &Args, tally: &mut Tally) -> Result<()> {
+    let mut command = run_cargo(run);
+    command.args(["test", "--quiet", "--workspace", "--no-fail-fast"]);
+    command.args(&args.filter).arg("--").args(&args.rest);
+    command.env("POSTBOX_WORLD", run.file()).env("CARGO_TERM_COLOR", "never");
+    let status = tally.follow(&mut command)?;
+    interrupt::check()?;
+    ensure!(status.success(), "cargo test: {status}");
+    ensure!(tally.ignored == 0, "{} tests are ignored; none may be", tally.ignored);
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! The documentation: it builds, its links lead to files, and the commands that it marks run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+
+use super::markdown::{file_links, scripts};
+use super::{finish, run_cargo};
+use crate::root;
+use crate::world::Run;
+
+pub(super) fn check(run: &Run) -> Result<()> {
+    let mut doc = run_cargo(run);
+    doc.args(["doc", "--quiet", "--workspace", "--no-deps", "--lib"]);
+    finish(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
+    let pages = pages()?;
+    let mut lost = Vec::new();
+    for page in &pages {
+        let home = page.parent().unwrap_or(page);
+        let links = file_links(&fs::read_to_string(page)?).into_iter();
+        let missing = links.filter(|link| !home.join(link).exists());
+        lost.extend(missing.map(|link| format!("{}: {link} does not exist", page.display())));
+    }
+    ensure!(lost.is_empty(), "{}", lost.join("\n"));
+    for page in &pages {
+        for script in scripts(&fs::read_to_string(page)?) {
+            println!("{}:{}", page.display(), script.trim_end());
+            let mut shell = run.command("bash");
+            shell.args(["-euo", "pipefail", "-c", &script]).current_dir(root());
+            finish(&mut shell).with_context(|| page.display().to_string())?;
+        }
+    }
+    println!("{} pages", pages.len());
+    Ok(())
+}
+
+/// Returns every page that a reader is led to.
+fn pages() -> Result<Vec<PathBuf>> {
+    let root = root();
+    let mut pages = Vec::new();
+    for entry in fs::read_dir(&root)? {
+        pages.push(entry?.path());
+    }
+    for folder in ["docs", "examples"] {
+        collect(&root.join(folder), &mut pages)?;
+    }
+    pages.retain(|page| page.is_file() && page.extension().is_some_and(|ext| ext == "md"));
+    pages.sort();
+    Ok(pages)
+}
+
+fn collect(folder: &Path, pages: &mut Vec<PathBuf>) -> Result<()> {
+    let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
+    for entry in entries {
+        let path = entry?.path();
+        if path.is_dir() { collect(&path, pages)? } else { pages.push(path) }
+    }
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! Runs each example. Everything in `examples/` besides pages for people is one: a folder with an
+//! executable `run`, or the Rust file of a cargo example.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use super::{finish, run_cargo};
+use crate::root;
+use crate::world::Run;
+
+pub(super) fn run(run: &Run) -> Result<()> {
+    let mut programs = cargo_examples(run)?;
+    let folder = root().join("examples");
+    let mut scripts = Vec::new();
+    for entry in fs::read_dir(&folder).context("examples/")? {
+        let path = entry?.path();
+        if path.join("run").is_file() {
+            scripts.push(path.join("run"));
+        } else if path.extension().is_none_or(|ext| ext != "md") && !programs.owns(&path) {
+            bail!("{} is no example: it has no `run` and cargo does not know it", path.display());
+        }
+    }
+    scripts.sort();
+    ensure!(!scripts.is_empty() || !programs.names.is_empty(), "examples/ holds no example");
+    for script in scripts {
+        println!("{}", script.strip_prefix(root()).unwrap_or(&script).display());
+        let home = script.parent().unwrap_or(&folder);
+        finish(run.command(&script).current_dir(home)).context(script.display().to_string())?;
+    }
+    while let Some((package, name)) = programs.names.pop_first() {
+        println!("{package}: {name}");
+        let mut command = run_cargo(run);
+        command.args(["run", "--quiet", "--package", &package, "--example", &name]);
+        finish(&mut command).context(name)?;
+    }
+    Ok(())
+}
+
+/// The examples that cargo knows.
+struct Known {
+    names: BTreeSet<(String, String)>,
+    sources: Vec<PathBuf>,
+}
+
+impl Known {
+    fn owns(&self, path: &Path) -> bool {
+        self.sources.iter().any(|source| source.starts_with(path))
+    }
+}
+
+fn cargo_examples(run: &Run) -> Result<Known> {
+    let mut command = run_cargo(run);
+    command.args(["metadata", "--format-version=1", "--no-deps", "--offline"]);
+    let metadata: Value = serde_json::from_slice(&command.output()?.stdout)?;
+    let mut known = Known { names: BTreeSet::new(), sources: Vec::new() };
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    for package in list(&metadata["packages"]) {
+        for target in list(&package["targets"]) {
+            if list(&target["kind"]).contains(&Value::from("example")) {
+                known.names.insert((text(&package["name"]), text(&target["name"])));
+                known.sources.push(PathBuf::from(text(&target["src_path"])).canonicalize()?);
+            }
+        }
+    }
+    Ok(known)
+}

@@ -1,0 +1,45 @@
+//! Small things done with processes.
+
+use std::process::{Child, Command};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long a server may take to end in good order.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Runs a command to its end and returns what it printed; its complaints become the error.
+pub(super) fn output(command: &mut Command) -> Result<String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let done = command.output().with_context(|| format!("{program} does not start"))?;
+    if !done.status.success() {
+        let complaint = String::from_utf8_lossy(&done.stderr);
+        bail!("{program}: {}: {}", done.status, complaint.trim());
+    }
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+}
+
+/// Asks a program for its version: the first word of its answer that starts with a digit.
+pub(super) fn version(command: &mut Command) -> Result<String> {
+    let answer = output(command.arg("--version"))?;
+    let word =
+        answer.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+    Ok(word.with_context(|| format!("no version in {answer:?}"))?.to_owned())
+}
+
+/// Ends a process: politely first, hard when that takes too long.
+pub(super) fn stop(child: &mut Child, farewell: Signal) {
+    let ended = |child: &mut Child| !matches!(child.try_wait(), Ok(None));
+    if let (false, Some(pid)) = (ended(child), Pid::from_raw(child.id().cast_signed())) {
+        let _ = kill_process(pid, farewell);
+    }
+    let began = Instant::now();
+    while !ended(child) {
+        if began.elapsed() > PATIENCE {
+            let _ = child.kill();
+        }
+        sleep(Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,131 @@
+//! Debian packages unpacked into a folder of their own and started with their own libraries.
+//!
+//! Needs no root, runs no maintainer script, starts no service, and lets several versions of one
+//! server live side by side.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use super::apt::Apt;
+use super::cache::Cache;
+use super::command::output;
+
+/// What to unpack.
+pub(super) struct Packages {
+    pub(super) suite: &'static str,
+    pub(super) names: &'static [&'static str],
+    /// Programs, or folders of programs, that shall start by their plain path.
+    pub(super) programs: &'static [&'static str],
+}
+
+impl Packages {
+    /// Returns the folder that holds them, unpacked now or earlier.
+    pub(super) fn unpacked(&self, cache: &Cache<'_>, name: &str) -> Result<PathBuf> {
+        let Packages { suite, names, programs } = self;
+        let home = cache.folder.join(name);
+        let recipe = format!("{} {suite} {names:?} {programs:?}", home.display());
+        cache.once(name, &recipe, |folder| {
+            println!("getting {name} from {suite}");
+            let began = Instant::now();
+            let apt = Apt::open(cache, suite)?;
+            let files = apt.download(&[names, &["patchelf"][..]].concat())?;
+            for file in &files {
+                output(cache.command("dpkg-deb").arg("-x").arg(file).arg(folder))?;
+            }
+            for unread in ["doc", "man", "locale"] {
+                let _ = fs::remove_dir_all(folder.join("usr/share").join(unread));
+            }
+            Prefix::new(folder, &home)?.patch(cache, programs)?;
+            apt.forget()?;
+            println!("got {} packages in {} s", files.len(), began.elapsed().as_secs());
+            Ok(())
+        })
+    }
+}
+
+/// Returns where the libraries of a prefix lie.
+pub(super) fn libraries(prefix: &Path) -> Result<[PathBuf; 2]> {
+    let loader = prefix.join("ld.so").read_link().context("the prefix has no loader")?;
+    let triple = loader.parent().and_then(Path::file_name).context("the loader has no folder")?;
+    Ok([prefix.join("lib").join(triple), prefix.join("usr/lib").join(triple)])
+}
+
+/// A prefix that lies in one folder and will be renamed to another.
+struct Prefix<'a> {
+    now: &'a Path,
+    then: &'a Path,
+}
+
+impl Prefix<'_> {
+    /// Finds the loader of the prefix and gives it a path that is the same on every machine.
+    fn new<'a>(now: &'a Path, then: &'a Path) -> Result<Prefix<'a>> {
+        let loader = loader(now).context("the packages hold no loader")?;
+        symlink(loader.strip_prefix(now)?, now.join("ld.so"))?;
+        Ok(Prefix { now, then })
+    }
+
+    /// Writes the future loader and libraries into programs.
+    fn patch(&self, cache: &Cache<'_>, programs: &[&str]) -> Result<()> {
+        let join = |libraries: [PathBuf; 2]| {
+            let [own, usr] = libraries;
+            format!("{}:{}", own.display(), usr.display())
+        };
+        let now = join(libraries(self.now)?);
+        // RPATH, and not the newer RUNPATH, because libraries do not inherit the latter.
+        let then = join(libraries(self.now)?.map(|path| {
+            let inside = path.strip_prefix(self.now).map(Path::to_owned).unwrap_or_default();
+            self.then.join(inside)
+        }));
+        for program in programs.iter().map(|program| self.now.join(program)) {
+            for file in elf_files(&program)? {
+                let mut patchelf = cache.command(self.now.join("ld.so"));
+                patchelf.arg("--library-path").arg(&now).arg(self.now.join("usr/bin/patchelf"));
+                patchelf.arg("--set-interpreter").arg(self.then.join("ld.so"));
+                patchelf.args(["--force-rpath", "--set-rpath", &then]).arg(file);
+                output(&mut patchelf)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Finds the loader itself: links to it may be absolute and lead out of the prefix.
+fn loader(prefix: &Path) -> Option<PathBuf> {
+    let is_loader = |path: &Path| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let named = name.starts_with("ld-linux") && name.contains(".so.")
+            || name.starts_with("ld-2.") && name.ends_with(".so");
+        named && path.symlink_metadata().is_ok_and(|it| it.is_file())
+    };
+    ["lib", "usr/lib", "lib64"]
+        .into_iter()
+        .flat_map(|folder| entries(&prefix.join(folder)))
+        .flat_map(|path| if path.is_dir() { entries(&path) } else { vec![path] })
+        .find(|path| is_loader(path))
+}
+
+fn elf_files(path: &Path) -> Result<Vec<PathBuf>> {
+    let files = if path.is_dir() { entries(path) } else { vec![path.to_owned()] };
+    let is_elf = |path: &PathBuf| -> Result<bool> {
+        let mut magic = [0; 4];
+        let mut file = File::open(path).with_context(|| path.display().to_string())?;
+        Ok(file.read(&mut magic)? == 4 && magic == *b"\x7fELF")
+    };
+    let real = |path: &PathBuf| path.symlink_metadata().is_ok_and(|it| it.is_file());
+    let mut programs = Vec::new();
+    for file in files.into_iter().filter(real) {
+        if is_elf(&file)? {
+            programs.push(file);
+        }
+    }
+    Ok(programs)
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
