@@ -7,6 +7,7 @@ mod address;
 mod answer;
 mod request;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use url::Url;
 
 use self::address::Resolver;
 use self::request::Form;
-use crate::limit::Gate;
+use crate::gate::Gate;
 use crate::{keyed, webhook};
 
 /// How a CloudEvent is laid out.
@@ -33,7 +34,7 @@ pub enum Mode {
 }
 
 /// Where and how events are posted.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// The destination: `http` or `https`, without user and password.
     pub url: String,
@@ -70,11 +71,32 @@ impl Options {
     }
 }
 
+// A URL may hold a secret in its path or query, so neither of these prints it.
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Options { mode, timeout, allow_private, source, concurrency, .. } = self;
+        f.debug_struct("Options")
+            .field("mode", mode)
+            .field("timeout", timeout)
+            .field("allow_private", allow_private)
+            .field("source", source)
+            .field("concurrency", concurrency)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http").field("host", &self.host).finish_non_exhaustive()
+    }
+}
+
 /// Posts events.
-#[derive(Debug)]
 pub struct Http {
     client: Client,
     url: Url,
+    /// The destination as a person may read it.
+    host: String,
     form: Form,
     timeout: Duration,
     gate: Gate,
@@ -105,7 +127,9 @@ impl Http {
             secrets: options.secrets,
         };
         let gate = Gate::new(options.concurrency);
-        Ok(Http { client, url, form, timeout: options.timeout, gate, masks })
+        let port = url.port_or_known_default().unwrap_or_default();
+        let host = format!("{}:{port}", url.host_str().unwrap_or_default());
+        Ok(Http { client, url, host, form, timeout: options.timeout, gate, masks })
     }
 
     async fn offer(&self, event: &Event) -> Answer {
@@ -115,7 +139,7 @@ impl Http {
         *request.body_mut() = Some(body.into());
         match self.client.execute(request).await {
             Ok(response) => answer::read(response, &self.masks).await,
-            Err(error) => Err(answer::failed(error)),
+            Err(error) => Err(answer::failed(error, &self.host)),
         }
     }
 }
@@ -130,8 +154,9 @@ impl Sink for Http {
     /// stays silent.
     async fn probe(&self) -> Result<(), Refusal> {
         let request = Request::new(Method::OPTIONS, self.url.clone());
-        match self.client.execute(request).await.map_err(answer::failed) {
-            Err(down @ Refusal::Down(_)) => Err(down),
+        let Err(error) = self.client.execute(request).await else { return Ok(()) };
+        match answer::failed(error, &self.host) {
+            down @ Refusal::Down(_) => Err(down),
             _ => Ok(()),
         }
     }

@@ -12,7 +12,8 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::{Instant, timeout_at};
 
-use crate::limit::{Gate, Signal};
+use crate::gate::Gate;
+use crate::limit::Signal;
 
 /// Offers events: those of one key one after another, the keys side by side as the gate allows.
 ///

@@ -3,6 +3,7 @@
 //! A sink offers events and says honestly what it knows: a receipt, a refusal, or that it cannot
 //! know. It never tries again by itself, never judges, and never sees a store.
 
+pub mod gate;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod keyed;

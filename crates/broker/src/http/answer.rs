@@ -41,13 +41,14 @@ fn refusal(status: StatusCode, asked: Option<Duration>, detail: &str) -> Refusal
     }
 }
 
-/// Judges a request that got no response.
-pub(super) fn failed(error: reqwest::Error) -> Refusal {
+/// Judges a request to `host` that got no response.
+pub(super) fn failed(error: reqwest::Error, host: &str) -> Refusal {
     let error = error.without_url();
     if let Some(forbidden) = find::<Forbidden>(&error) {
-        return Refusal::Down(Cause::new(Code::AddressRefused, forbidden));
+        let detail = format_args!("{host}: {forbidden}");
+        return Refusal::Down(Cause::new(Code::AddressRefused, detail));
     }
-    let detail = chain(&error);
+    let detail = format!("{host}: {}", chain(&error));
     if error.is_connect() {
         return Refusal::Down(Cause::new(Code::SinkDown, detail));
     }

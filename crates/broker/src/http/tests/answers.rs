@@ -69,6 +69,7 @@ async fn a_refused_connection_is_down() {
     let http = Http::new(options(url)).unwrap();
     let answer = publish_one(&http, event()).await;
     assert_eq!(kind(&answer), ("down", Some(Code::SinkDown)));
+    assert!(cause(answer).detail.contains("refused"));
     assert!(matches!(http.probe().await, Err(Refusal::Down(_))));
 }
 
@@ -95,8 +96,10 @@ async fn a_name_that_leads_to_a_private_address_is_down_and_nothing_is_connected
 }
 
 #[tokio::test]
-async fn a_connection_cut_after_the_request_is_unknown() {
-    for reply in [Reply::Cut, Reply::WriteAndCut("HTTP/1.1 20".into())] {
+async fn no_whole_answer_to_a_request_that_was_read_is_unknown() {
+    let half = Reply::WriteAndCut("HTTP/1.1 20".into());
+    let nonsense = Reply::WriteAndCut("nonsense\r\n\r\n".into());
+    for reply in [Reply::Cut, half, nonsense] {
         let server = Server::start(move |_| reply.clone()).await;
         let answer = publish_one(&sink(&server), event()).await;
         assert_eq!(kind(&answer), ("unknown", Some(Code::SinkBroken)));
@@ -107,7 +110,7 @@ async fn a_connection_cut_after_the_request_is_unknown() {
 #[tokio::test]
 async fn a_silent_destination_is_unknown_when_the_timeout_is_over() {
     let server = Server::start(|_| Reply::Silence).await;
-    let timeout = Duration::from_millis(300);
+    let timeout = Duration::from_millis(500);
     let http = Http::new(Options { timeout, ..options(server.url()) }).unwrap();
     let answer = publish_one(&http, event()).await;
     assert_eq!(kind(&answer), ("unknown", Some(Code::SinkTimeout)));

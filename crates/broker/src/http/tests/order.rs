@@ -88,7 +88,7 @@ async fn keys_go_side_by_side() {
 #[tokio::test]
 async fn a_silent_destination_spends_few_attempts_of_a_batch() {
     let server = Server::start(|_| Reply::Silence).await;
-    let timeout = Duration::from_millis(300);
+    let timeout = Duration::from_millis(500);
     let http = Http::new(Options { timeout, ..options(server.url()) }).unwrap();
     let events: Vec<Event> = (0..50).map(|_| event()).collect();
     let answers = http.publish(&events).await;
@@ -105,4 +105,21 @@ async fn a_connection_is_used_again() {
         http.publish(&[event()]).await;
     }
     assert_eq!((server.seen().len(), server.connections()), (5, 1));
+}
+
+#[tokio::test]
+async fn a_busy_destination_gets_fewer_at_once_and_a_quick_one_more() {
+    let server = Server::start(by_type).await;
+    let http = sink(&server);
+    let all = |status| (0..40).map(|n| wanting(status, &n.to_string())).collect::<Vec<_>>();
+    assert_eq!(http.gate.limit(), 4);
+    http.publish(&all(429)).await;
+    assert_eq!(http.gate.limit(), 1);
+    for _ in 0..100 {
+        if http.gate.limit() > 4 {
+            return;
+        }
+        http.publish(&all(200)).await;
+    }
+    panic!("it never grew: {:?}", http.gate);
 }

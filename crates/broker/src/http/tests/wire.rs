@@ -129,7 +129,8 @@ async fn a_secret_is_in_no_cause_even_when_the_destination_echoes_it() {
         ("x-pass".to_owned(), Secret::new("canary-two")),
     ];
     let secrets = vec![Secret::new(FIRST)];
-    let given = Options { headers, secrets, ..options(server.url()) };
+    let url = server.url() + "&hook=canary-three";
+    let given = Options { headers, secrets, ..options(url) };
     let http = Http::new(given.clone()).unwrap();
     let cause = cause(publish_one(&http, event()).await);
     let seen = server.seen().remove(0);

@@ -1,0 +1,119 @@
+//! The gate before one destination: callers wait here until the limit lets them through.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::limit::{Limit, Signal};
+
+/// Lets offers through, as many at once as the limit says; shared by all lanes of a destination.
+#[derive(Debug)]
+pub struct Gate {
+    state: Mutex<State>,
+    free: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    limit: Limit,
+    out: usize,
+}
+
+impl Gate {
+    /// Makes a gate that never lets more than `most` through at once.
+    pub fn new(most: usize) -> Gate {
+        Gate { state: Mutex::new(State { limit: Limit::new(most), out: 0 }), free: Notify::new() }
+    }
+
+    /// Returns how many may be out now.
+    pub fn limit(&self) -> usize {
+        self.state().limit.now()
+    }
+
+    /// Waits for a place. Dropping the pass gives the place back, and tells nothing.
+    pub async fn enter(&self) -> Pass<'_> {
+        loop {
+            let freed = self.free.notified();
+            if self.take() {
+                return Pass { gate: self };
+            }
+            freed.await;
+        }
+    }
+
+    fn take(&self) -> bool {
+        let mut state = self.state();
+        let taken = state.out < state.limit.now();
+        state.out += usize::from(taken);
+        // One wake-up may stand for several free places: whoever comes in passes it on.
+        if state.out < state.limit.now() {
+            self.free.notify_one();
+        }
+        taken
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One place behind the gate.
+#[derive(Debug)]
+pub struct Pass<'a> {
+    gate: &'a Gate,
+}
+
+impl Pass<'_> {
+    /// Gives the place back, with what the answer told.
+    pub fn leave(self, signal: Signal) {
+        let mut state = self.gate.state();
+        let out = state.out;
+        state.limit.learn(signal, out);
+    }
+}
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        self.gate.state().out -= 1;
+        self.gate.free.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_place_is_given_back_however_it_ends() {
+        let gate = Gate::new(2);
+        for _ in 0..10 {
+            let first = gate.enter().await;
+            let second = gate.enter().await;
+            first.leave(Signal::Silent);
+            drop(second);
+        }
+        assert_eq!(gate.state().out, 0);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn everyone_gets_through_and_never_too_many_at_once() {
+        let (gate, inside) = (Arc::new(Gate::new(3)), Arc::new(AtomicUsize::new(0)));
+        let visit = |_| {
+            let (gate, inside) = (Arc::clone(&gate), Arc::clone(&inside));
+            tokio::spawn(async move {
+                let pass = gate.enter().await;
+                assert!(inside.fetch_add(1, Ordering::SeqCst) < 3);
+                tokio::task::yield_now().await;
+                inside.fetch_sub(1, Ordering::SeqCst);
+                pass.leave(Signal::Silent);
+            })
+        };
+        let visits: Vec<_> = (0..2000).map(visit).collect();
+        for visit in visits {
+            visit.await.unwrap();
+        }
+    }
+}
