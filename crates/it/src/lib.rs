@@ -4,4 +4,7 @@
 pub mod clock;
 pub mod differential;
 pub mod ground;
+pub mod process;
+pub mod receiver;
+pub mod site;
 pub mod suite;

@@ -1,6 +1,7 @@
 //! The rows as a person sees them, and the new life of dead ones.
 
 use std::collections::HashSet;
+use std::slice;
 
 use event::{
     Cause, Code, Event, EventId, Filter, Listed, Moment, Outcome, Page, Receipt, Requeued, Status,
@@ -91,7 +92,7 @@ pub async fn pages_are_complete_and_without_repeats(ground: &dyn Ground) {
 pub async fn a_row_is_listed_with_its_status_all_its_life(ground: &dyn Ground) {
     let one = relay(ground).await;
     let event = keyed("1");
-    one.put(&[event.clone()]).await;
+    one.put(slice::from_ref(&event)).await;
     is(&one, event.id, Status::New, 0).await;
     let claims = one.claim(1).await;
     is(&one, event.id, Status::Dispatching, 1).await;
@@ -134,7 +135,7 @@ async fn is(relay: &Relay, id: EventId, status: Status, attempts: u32) {
 pub async fn a_listed_event_tells_its_trail_and_its_receipt(ground: &dyn Ground) {
     let one = relay(ground).await;
     let event = keyed("1");
-    one.put(&[event.clone()]).await;
+    one.put(slice::from_ref(&event)).await;
     let mut trail = Vec::new();
     for attempt in 1..4 {
         let claim = one.claim_one().await;
@@ -201,7 +202,7 @@ pub async fn requeue_gives_the_named_dead_a_new_life(ground: &dyn Ground) {
     let events = [keyed("a"), keyed("b"), keyed("a")];
     lay_dead(&one, &events).await;
     let waiting = unkeyed();
-    one.put(&[waiting.clone()]).await;
+    one.put(slice::from_ref(&waiting)).await;
     let stranger = EventId::new();
     let done_ = one.requeue(&[events[2].id, waiting.id, events[0].id, stranger]).await;
     let Requeued { requeued, skipped } = done_;
