@@ -1,0 +1,70 @@
+//! `postbox explain [CODE]`: the pages of `docs/errors`, which are compiled in.
+
+use clap::Args;
+use event::{EXPLANATIONS, Explanation};
+use serde_json::json;
+
+use crate::failure::End;
+use crate::nearest::suggestion;
+use crate::out::Out;
+use crate::table::{Align, Cell, Table, Tone};
+
+/// Explain a cause code: what it means and what to do. Without one, list all.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  postbox explain\n  postbox explain sink-down")]
+pub(crate) struct Explain {
+    /// The code, as shown with an event or an error.
+    code: Option<String>,
+}
+
+impl Explain {
+    /// Prints the page, or the list.
+    pub(crate) fn answer(&self, out: Out) -> anyhow::Result<End> {
+        let Some(code) = &self.code else { return list(out) };
+        let Some(Explanation { code, page }) = event::explain(code) else {
+            let near = suggestion(code, EXPLANATIONS.iter().map(|e| e.code.as_str()));
+            out.aside(Tone::Bad, format!("postbox: there is no code `{code}`{near}"));
+            return Ok(End::Wrong);
+        };
+        if out.json {
+            out.value(&json!({ "code": code, "page": page }))?;
+        } else {
+            out.line(page.trim_end())?;
+        }
+        Ok(End::Fine)
+    }
+}
+
+fn list(out: Out) -> anyhow::Result<End> {
+    let mut table = Table::new(&[("CODE", Align::Left), ("MEANING", Align::Left)]);
+    for Explanation { code, page } in EXPLANATIONS {
+        let meaning = summary(page);
+        if out.json {
+            out.value(&json!({ "code": code, "meaning": meaning }))?;
+        }
+        table.row(vec![Cell::new(code.as_str()), Cell::whole(&meaning)]);
+    }
+    if !out.json {
+        out.table(&table)?;
+    }
+    Ok(End::Fine)
+}
+
+/// Takes the first sentence below the heading.
+fn summary(page: &str) -> String {
+    let body = page.lines().skip(1).skip_while(|line| line.trim().is_empty());
+    let paragraph: Vec<&str> = body.take_while(|line| !line.trim().is_empty()).collect();
+    let text = paragraph.join(" ");
+    let end = text.find(". ").map_or(text.len(), |at| at + 1);
+    text[..end].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_is_the_first_sentence_below_the_heading() {
+        assert_eq!(summary("# code\n\nIt is\ndown. Wait.\n\nMore.\n"), "It is down.");
+    }
+}

@@ -1,0 +1,76 @@
+//! `postbox migrate`: makes the tables, or prints the statements that would.
+
+use clap::Args;
+use serde_json::json;
+
+use crate::args::{Global, Which};
+use crate::failure::End;
+use crate::out::Out;
+use crate::outboxes::{self, Chosen};
+use crate::table::Tone;
+
+/// Make the tables of each outbox, or bring them up to date.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  postbox migrate                                every outbox of postbox.toml
+  postbox migrate --url sqlite:orders.sqlite3
+  postbox migrate --print > outbox.sql           for your own migrations")]
+pub(crate) struct Migrate {
+    /// Print the statements for an empty database, and change nothing.
+    #[arg(long)]
+    print: bool,
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Migrate {
+    /// Migrates each outbox, the others even if one fails.
+    pub(crate) async fn answer(&self, global: &Global, out: Out) -> anyhow::Result<End> {
+        let mut end = End::Fine;
+        for chosen in outboxes::choose(global, &self.which)? {
+            let done =
+                if self.print { print(&chosen, out).await } else { migrate(&chosen, out).await };
+            if let Err(error) = done {
+                let store = error.downcast::<event::StoreError>()?;
+                out.aside(Tone::Bad, format!("✗ {}: {store}", chosen.name));
+                if out.json {
+                    out.value(&json!({ "outbox": chosen.name, "problem": store.cause() }))?;
+                }
+                end = End::Wrong;
+            }
+        }
+        Ok(end)
+    }
+}
+
+async fn print(chosen: &Chosen, out: Out) -> anyhow::Result<()> {
+    let opened = chosen.open().await?;
+    let statements = opened.outbox.migration();
+    opened.outbox.close().await;
+    if out.json {
+        out.value(&json!({ "outbox": opened.name, "statements": statements }))?;
+    } else {
+        out.line(format!("-- {}\n{}", opened.name, statements.trim_end()))?;
+    }
+    Ok(())
+}
+
+async fn migrate(chosen: &Chosen, out: Out) -> anyhow::Result<()> {
+    let opened = chosen.open().await?;
+    let before = opened.outbox.schema().await?.found;
+    let schema = opened.outbox.migrate().await?;
+    opened.outbox.close().await;
+    if out.json {
+        let (from, to) = (before, schema.found);
+        out.value(&json!({ "outbox": opened.name, "from": from, "to": to }))?;
+        return Ok(());
+    }
+    let change = match before {
+        0 => format!("tables made (schema {})", schema.found),
+        same if same == schema.found => format!("up to date (schema {same})"),
+        older => format!("schema {older} is now {}", schema.found),
+    };
+    out.line(format!("{} {}: {change}", out.paint(Tone::Good, "✓"), opened.name))?;
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! `postbox status`: how many events are where.
+
+use clap::Args;
+use event::{Counts, StoreError};
+use serde_json::{Value, json};
+
+use crate::args::{Global, Which};
+use crate::config::duration;
+use crate::failure::End;
+use crate::out::Out;
+use crate::outboxes::{self, Chosen};
+use crate::table::{Align, Cell, Table, Tone};
+
+/// Show how many events are where, for each outbox.
+#[derive(Args, Debug)]
+#[command(after_help = "Exit codes: 0 every outbox answered, 1 one did not.")]
+pub(crate) struct Status {
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Status {
+    /// Counts each outbox.
+    pub(crate) async fn answer(&self, global: &Global, out: Out) -> anyhow::Result<End> {
+        let mut table = Table::new(&[
+            ("OUTBOX", Align::Left),
+            ("NEW", Align::Right),
+            ("DISPATCHING", Align::Right),
+            ("RETRY", Align::Right),
+            ("DEAD", Align::Right),
+            ("SENT", Align::Right),
+            ("OLDEST DUE", Align::Right),
+        ]);
+        let (mut views, mut end, mut answered) = (Vec::new(), End::Fine, false);
+        for chosen in outboxes::choose(global, &self.which)? {
+            match count(&chosen).await {
+                Ok(counts) => {
+                    table.row(row(&chosen.name, &counts));
+                    views.push(view(&chosen.name, &counts));
+                    answered = true;
+                }
+                Err(error) => {
+                    out.aside(Tone::Bad, format!("✗ {}: {error}", chosen.name));
+                    let (name, problem) = (&chosen.name, error.cause());
+                    views.push(json!({ "name": name, "counts": null, "problem": problem }));
+                    end = End::Wrong;
+                }
+            }
+        }
+        if out.json {
+            out.value(&json!({ "outboxes": views }))?;
+        } else if answered {
+            out.table(&table)?;
+        }
+        Ok(end)
+    }
+}
+
+async fn count(chosen: &Chosen) -> Result<Counts, StoreError> {
+    let opened = chosen.open_ready().await?;
+    let counts = opened.outbox.catalog().count().await;
+    opened.outbox.close().await;
+    counts
+}
+
+fn row(name: &str, counts: &Counts) -> Vec<Cell> {
+    let number = |count: u64, tone| {
+        let tone = if count == 0 { Tone::Dim } else { tone };
+        Cell::new(count.to_string()).tone(tone)
+    };
+    let new = if counts.exact { counts.new.to_string() } else { format!("~{}", counts.new) };
+    let oldest = counts.oldest_due.map(|due| duration::short(counts.now.since(due)));
+    vec![
+        name.into(),
+        Cell::new(new).tone(if counts.new == 0 { Tone::Dim } else { Tone::Plain }),
+        number(counts.dispatching, Tone::Plain),
+        number(counts.retry, Tone::Warn),
+        number(counts.dead, Tone::Bad),
+        number(counts.sent, Tone::Good),
+        Cell::new(oldest.unwrap_or_else(|| "-".to_owned())),
+    ]
+}
+
+fn view(name: &str, counts: &Counts) -> Value {
+    json!({
+        "name": name,
+        "counts": {
+            "new": counts.new,
+            "dispatching": counts.dispatching,
+            "retry": counts.retry,
+            "sent": counts.sent,
+            "dead": counts.dead,
+            "pending": counts.pending(),
+            "committed": counts.committed(),
+            "exact": counts.exact,
+            "oldest_due": counts.oldest_due.map(|due| due.to_string()),
+        },
+        "problem": null,
+    })
+}

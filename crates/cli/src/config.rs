@@ -1,0 +1,116 @@
+//! The config: defaults that are compiled in, the operator's file over them, the environment over
+//! both.
+//!
+//! It is typed twice: `Written` is what stands there, `Config` is what it means. All problems are
+//! told at once, each with its line. Nothing here opens a database or a connection.
+
+mod check;
+pub(crate) mod duration;
+mod environment;
+mod meant;
+mod place;
+mod print;
+mod sealed;
+mod section;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod written;
+
+use std::path::Path;
+
+pub(crate) use meant::{Chores, Config, Kind, Outbox, Route, Sink};
+use place::Place;
+pub(crate) use place::{Problem, Problems};
+pub(crate) use print::document;
+pub(crate) use sealed::Sealed;
+use tree::{Table, Value};
+use written::Written;
+
+/// The defaults, the reference and the example, in one file.
+pub(crate) const DEFAULT: &str = include_str!("../../../postbox.default.toml");
+const DEFAULT_NAME: &str = "postbox.default.toml";
+
+/// Loads the config of a file, with the environment over it.
+pub(crate) fn load(file: &Path) -> Result<Config, Problems> {
+    let name = file.display().to_string();
+    match std::fs::read_to_string(file) {
+        Ok(text) => parse(&name, &text, std::env::vars()),
+        Err(error) => {
+            let mut problems = Problems::default();
+            let text = format!(
+                "cannot read the config: {error}; give its path with --config, or only the \
+                 database with --url"
+            );
+            problems.add(&Place::File(name.into()), text);
+            Err(problems)
+        }
+    }
+}
+
+/// Gives the config that a text and variables mean.
+pub(crate) fn parse(
+    name: &str,
+    text: &str,
+    variables: impl IntoIterator<Item = (String, String)>,
+) -> Result<Config, Problems> {
+    let file = Place::File(name.into());
+    let mut problems = Problems::default();
+    let mut user = tree::parse(name, text, &mut problems);
+    if !problems.0.is_empty() {
+        return problems.or(None);
+    }
+    environment::lay(variables, &mut user, &mut problems);
+    let written = Written::read(&file, over_defaults(user), &mut problems);
+    check::check(&written, &file, &mut problems);
+    let config = Config::of(&written, &mut problems);
+    problems.or(config)
+}
+
+/// Lays a tree over the defaults. The example's sections are what every section of its kind starts
+/// from; its routes and limits, and what has no default, are left out.
+fn over_defaults(mut user: Table) -> Table {
+    let mut defaults = tree::parse(DEFAULT_NAME, DEFAULT, &mut Problems::default());
+    defaults.remove("route");
+    defaults.remove("limit");
+    for (kind, example, needed) in [("outbox", "orders", "url"), ("sink", "stock", "url")] {
+        let template = example_section(&mut defaults, kind, example, needed);
+        let Some(Value::Table(sections)) = user.get_mut(kind).map(|node| &mut node.value) else {
+            continue;
+        };
+        for section in sections.values_mut() {
+            let Value::Table(given) = &mut section.value else { continue };
+            if let Some(template) = template_for(&template, given) {
+                let mut merged = template;
+                tree::lay(std::mem::take(given), &mut merged);
+                *given = merged;
+            }
+        }
+    }
+    tree::lay(user, &mut defaults);
+    defaults
+}
+
+fn example_section(defaults: &mut Table, kind: &str, example: &str, needed: &str) -> Table {
+    let sections = defaults.remove(kind).map(|node| node.value);
+    let Some(Value::Table(mut sections)) = sections else { return Table::new() };
+    match sections.remove(example).map(|node| node.value) {
+        Some(Value::Table(mut section)) => {
+            section.remove(needed);
+            section
+        }
+        _ => Table::new(),
+    }
+}
+
+/// A sink starts from the example only if it is of its kind; the kind itself is never a default.
+fn template_for(template: &Table, given: &Table) -> Option<Table> {
+    let mut template = template.clone();
+    let Some(kind) = template.remove("kind") else { return Some(template) };
+    let text = |value: &Value| match value {
+        Value::Text(text) | Value::Loose(text) => Some(text.clone()),
+        _ => None,
+    };
+    let given = given.get("kind").map(|node| text(&node.value));
+    given.is_none_or(|given| given == text(&kind.value)).then_some(template)
+}

@@ -1,0 +1,205 @@
+//! Relations between values: what each section allows by itself, but not together.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use super::duration;
+use super::place::{At, Place, Problems};
+use super::written::{Outbox, Route, Sink, Written};
+use crate::nearest::suggestion;
+
+/// Adds a problem for every relation that does not hold.
+pub(crate) fn check(written: &Written, file: &Place, problems: &mut Problems) {
+    if written.outboxes.is_empty() {
+        problems.add(file, "there is no outbox: add [outbox.NAME] with its `url`");
+    }
+    if written.routes.is_empty() {
+        problems.add(file, "there is no route: add [[route]] with a `topic` and a `sink`");
+    }
+    for outbox in &written.outboxes {
+        check_outbox(outbox, problems);
+    }
+    check_twins(&written.outboxes, problems);
+    for sink in &written.sinks {
+        check_sink(sink, problems);
+    }
+    for route in &written.routes {
+        check_route(route, written, problems);
+    }
+    check_patience(written, problems);
+    check_admin(written, problems);
+}
+
+fn at_least_one(key: &str, title: &str, value: &Option<At<usize>>, problems: &mut Problems) {
+    if let Some(At { value: 0, place }) = value {
+        problems.add(place, format!("`{key}` in {title} must be at least 1"));
+    }
+}
+
+fn not_zero(key: &str, title: &str, value: &Option<At<Duration>>, problems: &mut Problems) {
+    if let Some(At { value: Duration::ZERO, place }) = value {
+        problems.add(place, format!("`{key}` in {title} must be longer than 0s"));
+    }
+}
+
+fn check_outbox(outbox: &Outbox, problems: &mut Problems) {
+    let title = format!("[outbox.{}]", outbox.name);
+    at_least_one("batch", &title, &outbox.batch, problems);
+    at_least_one("bytes", &title, &outbox.bytes, problems);
+    at_least_one("turns", &title, &outbox.turns, problems);
+    not_zero("idle", &title, &outbox.idle, problems);
+    if let Some(At { value, place }) = &outbox.table {
+        let fits = !value.is_empty()
+            && value.len() <= 40
+            && !value.starts_with(|c: char| c.is_ascii_digit())
+            && value.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        if !fits {
+            let text = "takes 1 to 40 letters, digits and _, and no digit first";
+            problems.add(place, format!("`table` in {title} {text}"));
+        }
+    }
+    if let Some(At { value, place }) = &outbox.lease
+        && *value < Duration::from_secs(1)
+    {
+        problems.add(place, format!("`lease` in {title} must be at least 1s"));
+    }
+    if let (Some(idle), Some(lease)) = (&outbox.idle, &outbox.lease)
+        && idle.value >= lease.value
+    {
+        let text = format!("`idle` in {title} must be shorter than its lease");
+        problems.add(&idle.place, format!("{text}, which is {}", duration::text(lease.value)));
+    }
+    if let (Some(sent), Some(inbox)) = (&outbox.keep_sent, &outbox.keep_inbox)
+        && inbox.value < sent.value
+    {
+        let text = format!(
+            "`keep_inbox` in {title} is {}, shorter than keep_sent, {}: an event that is published \
+             again would be taken in twice; keep the inbox at least as long",
+            duration::text(inbox.value),
+            duration::text(sent.value),
+        );
+        problems.add(&inbox.place, text);
+    }
+}
+
+fn check_twins(outboxes: &[Outbox], problems: &mut Problems) {
+    let key = |outbox: &Outbox| {
+        Some((outbox.url.as_ref()?.value.clone(), outbox.table.as_ref()?.value.clone()))
+    };
+    for (index, outbox) in outboxes.iter().enumerate() {
+        let twin = outboxes[..index].iter().find(|other| key(other) == key(outbox));
+        if let (Some(twin), Some(_)) = (twin, key(outbox)) {
+            let (a, b) = (&outbox.name, &twin.name);
+            let text = format!("[outbox.{a}] and [outbox.{b}] are the same table; remove one");
+            problems.add(&outbox.place, text);
+        }
+    }
+}
+
+fn check_sink(sink: &Sink, problems: &mut Problems) {
+    let title = format!("[sink.{}]", sink.name);
+    let Some(http) = &sink.http else { return };
+    at_least_one("concurrency", &title, &http.concurrency, problems);
+    not_zero("timeout", &title, &http.timeout, problems);
+    let Some(At { value, place }) = &http.url else { return };
+    if value.contains("${") {
+        return;
+    }
+    let parsed = url::Url::parse(value).ok();
+    let Some(parsed) = parsed.filter(|url| matches!(url.scheme(), "http" | "https")) else {
+        problems.add(place, format!("`url` in {title} must begin with http:// or https://"));
+        return;
+    };
+    let private = match parsed.host() {
+        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(url::Host::Ipv4(ip)) => ip.is_loopback() || ip.is_private() || ip.is_link_local(),
+        Some(url::Host::Ipv6(ip)) => ip.is_loopback() || ip.is_unique_local(),
+        None => false,
+    };
+    if private && !http.allow_private.as_ref().is_some_and(|allow| allow.value) {
+        let text = "leads to a private address; if that is meant, add `allow_private = true`";
+        problems.add(place, format!("`url` in {title} {text}"));
+    }
+}
+
+fn check_route(route: &Route, written: &Written, problems: &mut Problems) {
+    if let Some(At { value, place }) = &route.outbox
+        && !written.outboxes.iter().any(|outbox| outbox.name == *value)
+    {
+        let near = suggestion(value, written.outboxes.iter().map(|outbox| &*outbox.name));
+        problems.add(place, format!("[[route]] names the unknown outbox `{value}`{near}"));
+    }
+    let Some(At { value, place }) = &route.sink else { return };
+    let Some(sink) = written.sinks.iter().find(|sink| sink.name == *value) else {
+        let near = suggestion(value, written.sinks.iter().map(|sink| &*sink.name));
+        problems.add(place, format!("[[route]] names the unknown sink `{value}`{near}"));
+        return;
+    };
+    let Some(timeout) = sink.http.as_ref().and_then(|http| http.timeout.as_ref()) else { return };
+    for outbox in &written.outboxes {
+        let routed = route.outbox.as_ref().is_none_or(|at| at.value == outbox.name);
+        let Some(lease) = outbox.lease.as_ref().filter(|_| routed) else { continue };
+        if timeout.value >= lease.value / 2 {
+            let text = format!(
+                "`timeout` in [sink.{}] is {}; it must be shorter than half the lease of \
+                 [outbox.{}], {}: shorten it, or lengthen the lease",
+                sink.name,
+                duration::text(timeout.value),
+                outbox.name,
+                duration::text(lease.value / 2),
+            );
+            problems.add(&timeout.place, text);
+        }
+    }
+}
+
+fn check_patience(written: &Written, problems: &mut Problems) {
+    let policy = &written.policy;
+    at_least_one("attempts", "[policy]", &policy.attempts, problems);
+    not_zero("rest", "[policy]", &policy.rest, problems);
+    at_least_one("step", "[chores]", &written.chores.step, problems);
+    not_zero("every", "[chores]", &written.chores.every, problems);
+    not_zero("lease", "[chores]", &written.chores.lease, problems);
+    let all = written.limits.iter().map(|limit| (&limit.backoff, &limit.backoff_cap));
+    let usual = (&policy.backoff, &policy.backoff_cap);
+    for (base, cap) in all.chain([usual]) {
+        let (Some(first), Some(longest)) =
+            (base.as_ref().or(usual.0.as_ref()), cap.as_ref().or(usual.1.as_ref()))
+        else {
+            continue;
+        };
+        if first.value > longest.value {
+            let (a, b) = (duration::text(first.value), duration::text(longest.value));
+            let place = if base.is_some() { &first.place } else { &longest.place };
+            problems.add(place, format!("`backoff` is {a}, longer than `backoff_cap`, {b}"));
+        }
+    }
+    for limit in &written.limits {
+        at_least_one("attempts", "[[limit]]", &limit.attempts, problems);
+        if limit.topic.is_none() && limit.kind.is_none() {
+            let text = "[[limit]] names no events: give it a `topic`, a `type`, or both";
+            problems.add(&limit.place, text);
+        }
+    }
+}
+
+fn check_admin(written: &Written, problems: &mut Problems) {
+    let admin = &written.admin;
+    not_zero("sample", "[admin]", &admin.sample, problems);
+    let off = admin.off.as_ref().is_some_and(|off| off.value);
+    let Some(At { value, place }) = admin.listen.as_ref().filter(|_| !off) else { return };
+    let Ok(listen) = value.parse::<SocketAddr>() else { return };
+    let given = admin.token.as_ref().is_some_and(|token| !token.value.is_empty());
+    if !listen.ip().is_loopback() && !given {
+        let here = match listen.ip() {
+            IpAddr::V4(_) => "127.0.0.1",
+            IpAddr::V6(_) => "[::1]",
+        };
+        let text = format!(
+            "[admin] listens on {listen}, which others can reach: set `token`, or listen on \
+             {here}:{}",
+            listen.port()
+        );
+        problems.add(place, text);
+    }
+}

@@ -1,0 +1,298 @@
+//! A config as it is meant: every value there, of the right type, secrets read.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use event::{Backoff, Order, Pattern};
+
+use super::place::{At, Place, Problems};
+use super::sealed::{Sealed, SecretOrigin, Url};
+use super::written::{self, Written};
+
+/// A config that can be acted on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Config {
+    pub(crate) outboxes: Vec<Outbox>,
+    pub(crate) sinks: Vec<Sink>,
+    pub(crate) routes: Vec<Route>,
+    pub(crate) policy: event::Policy,
+    pub(crate) chores: Chores,
+    pub(crate) admin: Admin,
+    pub(crate) log: Log,
+}
+
+/// An outbox to relay from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Outbox {
+    pub(crate) name: String,
+    pub(crate) url: Url,
+    pub(crate) table: String,
+    pub(crate) batch: usize,
+    pub(crate) bytes: usize,
+    pub(crate) lease: Duration,
+    pub(crate) idle: Duration,
+    pub(crate) turns: usize,
+    pub(crate) drain: Duration,
+    pub(crate) history: bool,
+    pub(crate) order: Order,
+    pub(crate) keep_sent: Duration,
+    pub(crate) keep_inbox: Duration,
+}
+
+/// Where events go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sink {
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+}
+
+/// Which kind of sink.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// JSON lines on standard output.
+    Stdout,
+    /// CloudEvents over HTTP.
+    Http(Http),
+}
+
+/// A destination over HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Http {
+    pub(crate) url: Url,
+    pub(crate) structured: bool,
+    pub(crate) timeout: Duration,
+    pub(crate) secrets: Vec<Sealed>,
+    pub(crate) headers: Vec<(String, Sealed)>,
+    pub(crate) allow_private: bool,
+    pub(crate) concurrency: usize,
+}
+
+/// Which topics go to which sink.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Route {
+    pub(crate) topic: Pattern,
+    pub(crate) sink: String,
+    pub(crate) outbox: Option<String>,
+}
+
+/// Upkeep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Chores {
+    pub(crate) every: Duration,
+    pub(crate) step: usize,
+    pub(crate) lease: Duration,
+}
+
+/// The console and what else is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Admin {
+    pub(crate) off: bool,
+    pub(crate) listen: SocketAddr,
+    pub(crate) token: Option<Sealed>,
+    pub(crate) hosts: Vec<String>,
+    pub(crate) sample: Duration,
+}
+
+/// What is logged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Log {
+    pub(crate) json: bool,
+    pub(crate) filter: String,
+}
+
+impl Config {
+    /// Gives the written config its meaning. `None` only if a problem was added.
+    pub(crate) fn of(written: &Written, problems: &mut Problems) -> Option<Config> {
+        let outboxes: Vec<_> = written.outboxes.iter().map(|w| outbox(w, problems)).collect();
+        let sinks: Vec<_> = written.sinks.iter().map(|w| sink(w, problems)).collect();
+        let routes: Vec<_> = written.routes.iter().map(|w| route(w, problems)).collect();
+        let policy = policy(written, problems);
+        let (chores, admin) = (chores(written, problems), admin(written, problems));
+        let mut log = Need::new("[log]", &written.log.place, problems);
+        let format = log.of("format", &written.log.format);
+        let filter = log.of("filter", &written.log.filter);
+        Some(Config {
+            outboxes: outboxes.into_iter().collect::<Option<_>>()?,
+            sinks: sinks.into_iter().collect::<Option<_>>()?,
+            routes: routes.into_iter().collect::<Option<_>>()?,
+            policy: policy?,
+            chores: chores?,
+            admin: admin?,
+            log: Log { json: format? == "json", filter: filter? },
+        })
+    }
+}
+
+/// Takes values that must be there out of one section.
+struct Need<'a> {
+    title: String,
+    place: &'a Place,
+    problems: &'a mut Problems,
+}
+
+impl<'a> Need<'a> {
+    fn new(title: impl Into<String>, place: &'a Place, problems: &'a mut Problems) -> Need<'a> {
+        Need { title: title.into(), place, problems }
+    }
+
+    fn of<T: Clone>(&mut self, key: &str, value: &Option<At<T>>) -> Option<T> {
+        if value.is_none() {
+            let said = |p: &super::place::Problem| {
+                p.text.starts_with(&format!("`{key}` in {}:", self.title))
+            };
+            if !self.problems.0.iter().any(said) {
+                self.problems.add(self.place, format!("{} needs `{key}`", self.title));
+            }
+        }
+        value.as_ref().map(|at| at.value.clone())
+    }
+
+    fn read<T: Clone, M>(
+        &mut self,
+        key: &str,
+        value: &Option<At<T>>,
+        read: impl FnOnce(&T) -> Result<M, String>,
+    ) -> Option<M> {
+        self.of(key, value)?;
+        let at = value.as_ref()?;
+        match read(&at.value) {
+            Ok(meant) => Some(meant),
+            Err(wrong) => {
+                self.problems.add(&at.place, format!("`{key}` in {}: {wrong}", self.title));
+                None
+            }
+        }
+    }
+}
+
+fn outbox(written: &written::Outbox, problems: &mut Problems) -> Option<Outbox> {
+    let title = format!("[outbox.{}]", written.name);
+    let mut need = Need::new(title, &written.place, problems);
+    let url = need.read("url", &written.url, |text| Url::read(text));
+    let table = need.of("table", &written.table);
+    let (batch, bytes) = (need.of("batch", &written.batch), need.of("bytes", &written.bytes));
+    let (lease, idle) = (need.of("lease", &written.lease), need.of("idle", &written.idle));
+    let (turns, drain) = (need.of("turns", &written.turns), need.of("drain", &written.drain));
+    let (history, order) = (need.of("history", &written.history), need.of("order", &written.order));
+    let keep_sent = need.of("keep_sent", &written.keep_sent);
+    let keep_inbox = need.of("keep_inbox", &written.keep_inbox);
+    Some(Outbox {
+        name: written.name.clone(),
+        url: url?,
+        table: table?,
+        batch: batch?,
+        bytes: bytes?,
+        lease: lease?,
+        idle: idle?,
+        turns: turns?,
+        drain: drain?,
+        history: history?,
+        order: if order? == "pass" { Order::Pass } else { Order::Hold },
+        keep_sent: keep_sent?,
+        keep_inbox: keep_inbox?,
+    })
+}
+
+fn sink(written: &written::Sink, problems: &mut Problems) -> Option<Sink> {
+    let title = format!("[sink.{}]", written.name);
+    let mut need = Need::new(title, &written.place, problems);
+    need.of("kind", &written.kind)?;
+    let name = written.name.clone();
+    let Some(http) = &written.http else { return Some(Sink { name, kind: Kind::Stdout }) };
+    let url = need.read("url", &http.url, |text| Url::read(text));
+    let mode = need.of("mode", &http.mode);
+    let timeout = need.of("timeout", &http.timeout);
+    let secrets = need.read("secrets", &http.secrets, |origins| {
+        origins.iter().map(Sealed::read).collect::<Result<Vec<_>, _>>()
+    });
+    let headers = need.read("headers", &http.headers, |origins| {
+        let read = |(name, origin): &(String, SecretOrigin)| {
+            Ok::<_, String>((name.clone(), Sealed::read(origin)?))
+        };
+        origins.iter().map(read).collect::<Result<Vec<_>, _>>()
+    });
+    let allow_private = need.of("allow_private", &http.allow_private);
+    let concurrency = need.of("concurrency", &http.concurrency);
+    let http = Http {
+        url: url?,
+        structured: mode? == "structured",
+        timeout: timeout?,
+        secrets: secrets?,
+        headers: headers?,
+        allow_private: allow_private?,
+        concurrency: concurrency?,
+    };
+    Some(Sink { name, kind: Kind::Http(http) })
+}
+
+fn route(written: &written::Route, problems: &mut Problems) -> Option<Route> {
+    let mut need = Need::new("[[route]]", &written.place, problems);
+    let topic = need.read("topic", &written.topic, |text| pattern(text));
+    let sink = need.of("sink", &written.sink);
+    let outbox = written.outbox.as_ref().map(|at| at.value.clone());
+    Some(Route { topic: topic?, sink: sink?, outbox })
+}
+
+fn pattern(text: &str) -> Result<Pattern, String> {
+    text.parse().map_err(|wrong: event::PatternError| wrong.to_string())
+}
+
+fn policy(written: &Written, problems: &mut Problems) -> Option<event::Policy> {
+    let mut need = Need::new("[policy]", &written.policy.place, problems);
+    let attempts = need.of("attempts", &written.policy.attempts).map(patience);
+    let base = need.of("backoff", &written.policy.backoff);
+    let cap = need.of("backoff_cap", &written.policy.backoff_cap);
+    let rest = need.of("rest", &written.policy.rest);
+    let (attempts, backoff) = (attempts?, Backoff { base: base?, cap: cap? });
+    let mut limits = Vec::new();
+    for limit in &written.limits {
+        let mut need = Need::new("[[limit]]", &limit.place, problems);
+        let topic =
+            limit.topic.is_some().then(|| need.read("topic", &limit.topic, |text| pattern(text)));
+        let kind =
+            limit.kind.is_some().then(|| need.read("type", &limit.kind, |text| pattern(text)));
+        let or = |given: &Option<At<Duration>>, usual| given.as_ref().map_or(usual, |at| at.value);
+        limits.push(event::Limit {
+            topic: topic.flatten(),
+            kind: kind.flatten(),
+            attempts: limit.attempts.as_ref().map_or(attempts, |at| patience(at.value)),
+            backoff: Backoff {
+                base: or(&limit.backoff, backoff.base),
+                cap: or(&limit.backoff_cap, backoff.cap),
+            },
+        });
+    }
+    Some(event::Policy { limits, attempts, backoff, rest: rest? })
+}
+
+fn patience(attempts: usize) -> u32 {
+    u32::try_from(attempts).unwrap_or(u32::MAX)
+}
+
+fn chores(written: &Written, problems: &mut Problems) -> Option<Chores> {
+    let mut need = Need::new("[chores]", &written.chores.place, problems);
+    let every = need.of("every", &written.chores.every);
+    let step = need.of("step", &written.chores.step);
+    let lease = need.of("lease", &written.chores.lease);
+    Some(Chores { every: every?, step: step?, lease: lease? })
+}
+
+fn admin(written: &Written, problems: &mut Problems) -> Option<Admin> {
+    let admin = &written.admin;
+    let mut need = Need::new("[admin]", &admin.place, problems);
+    let off = need.of("off", &admin.off);
+    let listen = need.read("listen", &admin.listen, |text| {
+        let wrong = |_| format!("{text:?} is no address; write for example \"127.0.0.1:8025\"");
+        text.parse::<SocketAddr>().map_err(wrong)
+    });
+    let token = need.read("token", &admin.token, Sealed::read);
+    let hosts = need.of("hosts", &admin.hosts);
+    let sample = need.of("sample", &admin.sample);
+    Some(Admin {
+        off: off?,
+        listen: listen?,
+        token: token.map(|token| (!token.value.reveal().is_empty()).then_some(token))?,
+        hosts: hosts?,
+        sample: sample?,
+    })
+}

@@ -1,0 +1,265 @@
+use std::time::Duration;
+
+use event::{Backoff, Order};
+
+use super::meant::Http;
+use super::sealed::Url;
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+const SMALL: &str = r#"
+[outbox.orders]
+url = "sqlite:orders.sqlite3"
+
+[sink.stock]
+kind = "http"
+url = "https://stock.example.com/events"
+
+[[route]]
+topic = "order.*"
+sink = "stock"
+"#;
+
+fn none() -> Vec<(String, String)> {
+    Vec::new()
+}
+
+fn small() -> Config {
+    parse("postbox.toml", SMALL, none()).unwrap()
+}
+
+fn problems(text: &str) -> Vec<String> {
+    let problems = parse("postbox.toml", text, none()).unwrap_err();
+    problems.0.iter().map(Problem::to_string).collect()
+}
+
+#[test]
+fn the_default_file_is_a_config_that_means_exactly_the_defaults() {
+    let mut example = parse(DEFAULT_NAME, DEFAULT, none()).unwrap();
+    assert_eq!(example.policy.limits.len(), 1, "the example shows a limit");
+    example.policy.limits.clear();
+    assert_eq!(example.routes[0].outbox.take().as_deref(), Some("orders"));
+    assert_eq!(example, small());
+}
+
+#[test]
+fn the_defaults_are_these() {
+    let config = small();
+    let outbox = Outbox {
+        name: "orders".to_owned(),
+        url: Url::read("sqlite:orders.sqlite3").unwrap(),
+        table: "outbox".to_owned(),
+        batch: 200,
+        bytes: 4 << 20,
+        lease: 30 * SECOND,
+        idle: SECOND,
+        turns: 2,
+        drain: 10 * SECOND,
+        history: true,
+        order: Order::Hold,
+        keep_sent: 7 * DAY,
+        keep_inbox: 14 * DAY,
+    };
+    assert_eq!(config.outboxes, [outbox]);
+    let http = Http {
+        url: Url::read("https://stock.example.com/events").unwrap(),
+        structured: false,
+        timeout: 10 * SECOND,
+        secrets: Vec::new(),
+        headers: Vec::new(),
+        allow_private: false,
+        concurrency: 16,
+    };
+    assert_eq!(config.sinks, [Sink { name: "stock".to_owned(), kind: Kind::Http(http) }]);
+    let backoff = Backoff { base: SECOND, cap: 600 * SECOND };
+    let policy = event::Policy { limits: Vec::new(), attempts: 20, backoff, rest: 5 * SECOND };
+    assert_eq!(config.policy, policy);
+    assert_eq!(config.chores, Chores { every: 10 * SECOND, step: 500, lease: 30 * SECOND });
+    assert_eq!(config.admin.listen.to_string(), "127.0.0.1:8025");
+    assert!(!config.admin.off && config.admin.token.is_none() && config.admin.hosts.is_empty());
+    assert_eq!(config.admin.sample, SECOND);
+    assert!(!config.log.json && config.log.filter == "info");
+}
+
+#[test]
+fn the_default_file_explains_every_key_that_can_be_printed() {
+    let document = document(&parse(DEFAULT_NAME, DEFAULT, none()).unwrap());
+    let printed = toml::to_string(&document).unwrap();
+    for line in printed.lines().filter(|line| line.contains(" = ")) {
+        let key = line.split(' ').next().unwrap();
+        let at = DEFAULT.find(&format!("\n{key} = ")).unwrap_or_else(|| panic!("{key}"));
+        let before = DEFAULT[..at].lines().last().unwrap();
+        let shared = ["backoff", "backoff_cap"].contains(&key);
+        assert!(before.starts_with('#') || shared, "{key} has no comment: {before}");
+    }
+}
+
+#[test]
+fn what_is_printed_reads_back_as_the_same_config() {
+    let printed = toml::to_string(&document(&small())).unwrap();
+    assert_eq!(parse("printed", &printed, none()).unwrap(), small());
+}
+
+#[test]
+fn an_unknown_key_is_told_with_its_line_and_the_nearest_name() {
+    let text = SMALL.replace("url = \"sqlite", "bacth = 7\nurl = \"sqlite");
+    assert_eq!(
+        problems(&text),
+        ["postbox.toml:3: unknown key `bacth` in [outbox.orders]; did you mean `batch`?"]
+    );
+    let text = format!("{SMALL}\n[polcy]\nattempts = 1\n");
+    assert_eq!(problems(&text), ["postbox.toml:13: unknown key `polcy`; did you mean `policy`?"]);
+}
+
+#[test]
+fn every_problem_is_told_at_once_in_the_order_of_the_lines() {
+    let text = r#"[outbox.orders]
+url = "sqlite:orders.sqlite3"
+batch = "many"
+lease = 30
+idle = "soon"
+history = "yes"
+order = "hodl"
+bytes = 0
+
+[sink.stock]
+kind = "http"
+url = "ftp://stock"
+timeout = "5d"
+allow_private = 1
+
+[[route]]
+topic = "order.*"
+sink = "stok"
+
+[admin]
+listen = "0.0.0.0:8025"
+"#;
+    let said = problems(text);
+    let expected = [
+        "3: `batch` in [outbox.orders]: it takes a whole number, for example 100",
+        "4: `lease` in [outbox.orders]: it takes a duration in quotes, for example \"30s\"",
+        "5: `idle` in [outbox.orders]: \"soon\" is no duration; write for example",
+        "6: `history` in [outbox.orders]: it takes true or false",
+        "7: `order` in [outbox.orders]: \"hodl\" is not one of \"hold\", \"pass\"; did you mean",
+        "8: `bytes` in [outbox.orders] must be at least 1",
+        "12: `url` in [sink.stock] must begin with http:// or https://",
+        "14: `allow_private` in [sink.stock]: it takes true or false",
+        "18: [[route]] names the unknown sink `stok`; did you mean `stock`?",
+        "21: [admin] listens on 0.0.0.0:8025, which others can reach: set `token`",
+    ];
+    assert_eq!(said.len(), expected.len(), "{said:#?}");
+    for (said, expected) in said.iter().zip(expected) {
+        assert!(said.starts_with(&format!("postbox.toml:{expected}")), "{said}\n{expected}");
+    }
+}
+
+#[test]
+fn relations_between_values_are_checked() {
+    for (from, to, expected) in [
+        ("url = \"https", "timeout = \"15s\"\nurl = \"https", "shorter than half the lease"),
+        ("url = \"sqlite", "keep_inbox = \"6d\"\nurl = \"sqlite", "taken in twice"),
+        ("url = \"sqlite", "idle = \"30s\"\nurl = \"sqlite", "shorter than its lease"),
+        ("url = \"sqlite", "table = \"a; b\"\nurl = \"sqlite", "letters, digits and _"),
+        ("https://stock.example.com", "http://127.0.0.1:1", "allow_private = true"),
+        ("kind = \"http\"", "", "[sink.stock] needs `kind`"),
+        ("url = \"sqlite:orders.sqlite3\"", "", "[outbox.orders] needs `url`"),
+        ("[outbox.orders]", "[outbox.a]\nurl = \"sqlite:orders.sqlite3\"\n[outbox.orders]", "same"),
+        ("[[route]]", "[policy]\nbackoff = \"1h\"\n[[route]]", "longer than `backoff_cap`"),
+        ("[[route]]", "[[limit]]\nattempts = 1\n[[route]]", "names no events"),
+        ("sink = \"stock\"", "sink = \"stock\"\noutbox = \"order\"", "did you mean `orders`"),
+    ] {
+        let said = problems(&SMALL.replace(from, to));
+        assert!(said.len() == 1 && said[0].contains(expected), "{to}: {said:#?}");
+    }
+    let said = problems("");
+    assert!(said.iter().any(|line| line.contains("there is no outbox")), "{said:?}");
+}
+
+#[test]
+fn a_sink_that_prints_takes_no_url() {
+    let said = problems(&SMALL.replace("\"http\"", "\"stdout\""));
+    assert_eq!(said, ["postbox.toml:7: unknown key `url` in [sink.stock]"]);
+}
+
+fn with(variables: &[(&str, &str)]) -> Result<Config, Problems> {
+    let owned = variables.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+    parse("postbox.toml", SMALL, owned.collect::<Vec<_>>())
+}
+
+#[test]
+fn the_environment_overrides_every_kind_of_value() {
+    let config = with(&[
+        ("POSTBOX__OUTBOX__ORDERS__BATCH", "50"),
+        ("POSTBOX__OUTBOX__ORDERS__KEEP_SENT", "1d"),
+        ("POSTBOX__SINK__STOCK__ALLOW_PRIVATE", "true"),
+        ("POSTBOX__SINK__STOCK__HEADERS__X_KEY", "k"),
+        ("POSTBOX__SINK__PRINTER__KIND", "stdout"),
+        ("POSTBOX__ROUTE__1__TOPIC", "*"),
+        ("POSTBOX__ROUTE__1__SINK", "printer"),
+        ("POSTBOX__ADMIN__HOSTS", "a.example.com, b.example.com"),
+        ("POSTBOX__LOG__FORMAT", "json"),
+        ("POSTBOX_UNRELATED", "1"),
+    ])
+    .unwrap();
+    assert_eq!((config.outboxes[0].batch, config.outboxes[0].keep_sent), (50, DAY));
+    assert_eq!(config.sinks.len(), 2);
+    let Kind::Http(http) = &config.sinks[1].kind else { panic!("{:?}", config.sinks) };
+    assert!(http.allow_private && http.headers[0].0 == "X-KEY");
+    assert_eq!((config.routes.len(), config.routes[1].sink.as_str()), (2, "printer"));
+    assert_eq!(config.admin.hosts, ["a.example.com", "b.example.com"]);
+    assert!(config.log.json);
+}
+
+#[test]
+fn an_unknown_variable_is_told_like_an_unknown_key() {
+    let said = |name: &str| with(&[(name, "1")]).unwrap_err().to_string();
+    assert_eq!(
+        said("POSTBOX__OUTBOX__ORDERS__BACTH"),
+        "environment POSTBOX__OUTBOX__ORDERS__BACTH: unknown key `bacth` in [outbox.orders]; \
+         did you mean `batch`?"
+    );
+    assert!(said("POSTBOX__OUTBOX__ORDRES__BATCH").contains("did you mean `orders`?"));
+    assert!(said("POSTBOX__ROUTE__7__SINK").contains("there are 1 of [[route]]"));
+    assert!(said("POSTBOX__BATCH").contains("POSTBOX__OUTBOX__NAME__KEY"));
+}
+
+#[test]
+fn no_secret_prints_wherever_it_was_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("secret");
+    std::fs::write(&file, "canary-file\n").unwrap();
+    let text = format!(
+        r#"
+[outbox.orders]
+url = "sqlite:orders.sqlite3"
+[sink.stock]
+kind = "http"
+url = "https://me:canary-url@stock.example.com/${{file:{file}}}?token=canary-query"
+secrets = ["canary-inline", {{ file = "{file}" }}]
+headers = {{ Authorization = "Bearer canary-header" }}
+[[route]]
+topic = "*"
+sink = "stock"
+[admin]
+listen = "0.0.0.0:1"
+token = "canary-token"
+"#,
+        file = file.display()
+    );
+    let config = parse("postbox.toml", &text, none()).unwrap();
+    let Kind::Http(http) = &config.sinks[0].kind else { panic!("{:?}", config.sinks) };
+    assert_eq!(http.secrets[1].value.reveal(), "canary-file");
+    assert!(http.url.reveal().contains("canary-file"));
+    let printed = toml::to_string(&document(&config)).unwrap();
+    assert!(!format!("{printed} {config:?}").contains("canary"), "{printed}\n{config:?}");
+    assert!(printed.contains("secret\""), "the file's path may be shown: {printed}");
+}
+
+#[test]
+fn a_broken_file_is_told_with_its_line() {
+    let said = problems("[outbox.orders]\nurl = \"x\nbatch = 1\n");
+    assert!(said[0].starts_with("postbox.toml:2: "), "{said:?}");
+}

@@ -1,0 +1,268 @@
+//! A config as it is written: every value optional, each with its place; types are checked,
+//! meaning is not.
+
+use std::time::Duration;
+
+use super::place::{At, Place, Problems};
+use super::sealed::SecretOrigin;
+use super::section::Section;
+use super::tree::{Node, Table, Value};
+
+type Opt<T> = Option<At<T>>;
+
+/// A whole config as it is written.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) outboxes: Vec<Outbox>,
+    pub(crate) sinks: Vec<Sink>,
+    pub(crate) routes: Vec<Route>,
+    pub(crate) policy: Policy,
+    pub(crate) limits: Vec<Limit>,
+    pub(crate) chores: Chores,
+    pub(crate) admin: Admin,
+    pub(crate) log: Log,
+}
+
+/// `[outbox.NAME]`.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    pub(crate) name: String,
+    pub(crate) place: Place,
+    pub(crate) url: Opt<String>,
+    pub(crate) table: Opt<String>,
+    pub(crate) batch: Opt<usize>,
+    pub(crate) bytes: Opt<usize>,
+    pub(crate) lease: Opt<Duration>,
+    pub(crate) idle: Opt<Duration>,
+    pub(crate) turns: Opt<usize>,
+    pub(crate) drain: Opt<Duration>,
+    pub(crate) history: Opt<bool>,
+    pub(crate) order: Opt<&'static str>,
+    pub(crate) keep_sent: Opt<Duration>,
+    pub(crate) keep_inbox: Opt<Duration>,
+}
+
+/// `[sink.NAME]`.
+#[derive(Debug)]
+pub(crate) struct Sink {
+    pub(crate) name: String,
+    pub(crate) place: Place,
+    pub(crate) kind: Opt<&'static str>,
+    pub(crate) http: Option<Http>,
+}
+
+/// What a sink of kind `http` takes.
+#[derive(Debug)]
+pub(crate) struct Http {
+    pub(crate) url: Opt<String>,
+    pub(crate) mode: Opt<&'static str>,
+    pub(crate) timeout: Opt<Duration>,
+    pub(crate) secrets: Opt<Vec<SecretOrigin>>,
+    pub(crate) headers: Opt<Vec<(String, SecretOrigin)>>,
+    pub(crate) allow_private: Opt<bool>,
+    pub(crate) concurrency: Opt<usize>,
+}
+
+/// `[[route]]`.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) place: Place,
+    pub(crate) topic: Opt<String>,
+    pub(crate) sink: Opt<String>,
+    pub(crate) outbox: Opt<String>,
+}
+
+/// `[policy]`.
+#[derive(Debug)]
+pub(crate) struct Policy {
+    pub(crate) place: Place,
+    pub(crate) attempts: Opt<usize>,
+    pub(crate) backoff: Opt<Duration>,
+    pub(crate) backoff_cap: Opt<Duration>,
+    pub(crate) rest: Opt<Duration>,
+}
+
+/// `[[limit]]`.
+#[derive(Debug)]
+pub(crate) struct Limit {
+    pub(crate) place: Place,
+    pub(crate) topic: Opt<String>,
+    pub(crate) kind: Opt<String>,
+    pub(crate) attempts: Opt<usize>,
+    pub(crate) backoff: Opt<Duration>,
+    pub(crate) backoff_cap: Opt<Duration>,
+}
+
+/// `[chores]`.
+#[derive(Debug)]
+pub(crate) struct Chores {
+    pub(crate) place: Place,
+    pub(crate) every: Opt<Duration>,
+    pub(crate) step: Opt<usize>,
+    pub(crate) lease: Opt<Duration>,
+}
+
+/// `[admin]`.
+#[derive(Debug)]
+pub(crate) struct Admin {
+    pub(crate) place: Place,
+    pub(crate) off: Opt<bool>,
+    pub(crate) listen: Opt<String>,
+    pub(crate) token: Opt<SecretOrigin>,
+    pub(crate) hosts: Opt<Vec<String>>,
+    pub(crate) sample: Opt<Duration>,
+}
+
+/// `[log]`.
+#[derive(Debug)]
+pub(crate) struct Log {
+    pub(crate) place: Place,
+    pub(crate) format: Opt<&'static str>,
+    pub(crate) filter: Opt<String>,
+}
+
+/// The kinds of sinks that there are.
+pub(crate) const KINDS: &[&str] = &["http", "stdout"];
+
+impl Written {
+    /// Reads a tree.
+    pub(crate) fn read(file: &Place, tree: Table, problems: &mut Problems) -> Written {
+        let root = Node { place: file.clone(), value: Value::Table(tree) };
+        let mut root = Section::open(String::new(), root, problems);
+        let (outboxes, sinks) = (root.named("outbox"), root.named("sink"));
+        let (routes, limits) = (root.list("route"), root.list("limit"));
+        let mut single = |key| {
+            let empty = || Node { place: file.clone(), value: Value::Table(Table::new()) };
+            root.inner(key).unwrap_or_else(empty)
+        };
+        let (policy, chores) = (single("policy"), single("chores"));
+        let (admin, log) = (single("admin"), single("log"));
+        root.end();
+        Written {
+            outboxes: outboxes.into_iter().map(|(name, n)| outbox(name, n, problems)).collect(),
+            sinks: sinks.into_iter().map(|(name, n)| sink(name, n, problems)).collect(),
+            routes: routes.into_iter().map(|node| route(node, problems)).collect(),
+            policy: self::policy(policy, problems),
+            limits: limits.into_iter().map(|node| limit(node, problems)).collect(),
+            chores: self::chores(chores, problems),
+            admin: self::admin(admin, problems),
+            log: self::log(log, problems),
+        }
+    }
+}
+
+fn outbox(name: String, node: Node, problems: &mut Problems) -> Outbox {
+    let mut section = Section::open(format!("[outbox.{name}]"), node, problems);
+    let outbox = Outbox {
+        name,
+        place: section.place(),
+        url: section.text("url"),
+        table: section.text("table"),
+        batch: section.count("batch"),
+        bytes: section.count("bytes"),
+        lease: section.duration("lease"),
+        idle: section.duration("idle"),
+        turns: section.count("turns"),
+        drain: section.duration("drain"),
+        history: section.flag("history"),
+        order: section.word("order", &["hold", "pass"]),
+        keep_sent: section.duration("keep_sent"),
+        keep_inbox: section.duration("keep_inbox"),
+    };
+    section.end();
+    outbox
+}
+
+fn sink(name: String, node: Node, problems: &mut Problems) -> Sink {
+    let mut section = Section::open(format!("[sink.{name}]"), node, problems);
+    let (place, kind) = (section.place(), section.word("kind", KINDS));
+    // Without a kind every key is read, so that a missing kind is the only problem told.
+    let plain = kind.as_ref().is_some_and(|kind| kind.value == "stdout");
+    let http = (!plain).then(|| Http {
+        url: section.text("url"),
+        mode: section.word("mode", &["binary", "structured"]),
+        timeout: section.duration("timeout"),
+        secrets: section.secrets("secrets"),
+        headers: section.named_secrets("headers"),
+        allow_private: section.flag("allow_private"),
+        concurrency: section.count("concurrency"),
+    });
+    section.end();
+    Sink { name, place, kind, http }
+}
+
+fn route(node: Node, problems: &mut Problems) -> Route {
+    let mut section = Section::open("[[route]]".to_owned(), node, problems);
+    let route = Route {
+        place: section.place(),
+        topic: section.text("topic"),
+        sink: section.text("sink"),
+        outbox: section.text("outbox"),
+    };
+    section.end();
+    route
+}
+
+fn policy(node: Node, problems: &mut Problems) -> Policy {
+    let mut section = Section::open("[policy]".to_owned(), node, problems);
+    let policy = Policy {
+        place: section.place(),
+        attempts: section.count("attempts"),
+        backoff: section.duration("backoff"),
+        backoff_cap: section.duration("backoff_cap"),
+        rest: section.duration("rest"),
+    };
+    section.end();
+    policy
+}
+
+fn limit(node: Node, problems: &mut Problems) -> Limit {
+    let mut section = Section::open("[[limit]]".to_owned(), node, problems);
+    let limit = Limit {
+        place: section.place(),
+        topic: section.text("topic"),
+        kind: section.text("type"),
+        attempts: section.count("attempts"),
+        backoff: section.duration("backoff"),
+        backoff_cap: section.duration("backoff_cap"),
+    };
+    section.end();
+    limit
+}
+
+fn chores(node: Node, problems: &mut Problems) -> Chores {
+    let mut section = Section::open("[chores]".to_owned(), node, problems);
+    let chores = Chores {
+        place: section.place(),
+        every: section.duration("every"),
+        step: section.count("step"),
+        lease: section.duration("lease"),
+    };
+    section.end();
+    chores
+}
+
+fn admin(node: Node, problems: &mut Problems) -> Admin {
+    let mut section = Section::open("[admin]".to_owned(), node, problems);
+    let admin = Admin {
+        place: section.place(),
+        off: section.flag("off"),
+        listen: section.text("listen"),
+        token: section.secret("token"),
+        hosts: section.texts("hosts"),
+        sample: section.duration("sample"),
+    };
+    section.end();
+    admin
+}
+
+fn log(node: Node, problems: &mut Problems) -> Log {
+    let mut section = Section::open("[log]".to_owned(), node, problems);
+    let log = Log {
+        place: section.place(),
+        format: section.word("format", &["human", "json"]),
+        filter: section.text("filter"),
+    };
+    section.end();
+    log
+}

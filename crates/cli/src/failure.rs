@@ -1,0 +1,57 @@
+//! How a command ends: its exit code, and what is said about it.
+
+use std::io;
+use std::process::ExitCode;
+
+use event::StoreError;
+
+use crate::config::Problems;
+use crate::out::Out;
+use crate::table::Tone;
+
+/// How a command ended without an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// All is well.
+    Fine,
+    /// Something is wrong, or was not found; the command has said what.
+    Wrong,
+}
+
+/// The command line asks for something that cannot be.
+#[derive(Debug)]
+pub(crate) struct Usage(pub(crate) String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// Says what went wrong, and returns the exit code: 0 fine, 1 wrong or not found, 2 usage or
+/// config.
+pub(crate) fn exit(ended: anyhow::Result<End>, out: Out) -> ExitCode {
+    let error = match ended {
+        Ok(End::Fine) => return ExitCode::SUCCESS,
+        Ok(End::Wrong) => return ExitCode::from(1),
+        Err(error) => error,
+    };
+    let pipe = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+    };
+    if error.chain().any(pipe) {
+        return ExitCode::SUCCESS;
+    }
+    if let Some(problems) = error.downcast_ref::<Problems>() {
+        out.aside(Tone::Bad, problems.to_string());
+        return ExitCode::from(2);
+    }
+    out.aside(Tone::Bad, format!("postbox: {error:#}"));
+    if let Some(store) = error.chain().find_map(|cause| cause.downcast_ref::<StoreError>()) {
+        let code = store.cause().code;
+        out.aside(Tone::Plain, format!("postbox explain {code}  says what to do"));
+    }
+    ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+}

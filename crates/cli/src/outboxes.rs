@@ -1,0 +1,121 @@
+//! Which outboxes a command is about, and opening them.
+
+use std::sync::Arc;
+
+use event::{Cause, Code, StoreError, scrub};
+use store::{Outbox, Setup};
+
+use crate::args::{Global, Which};
+use crate::config::{self, Config};
+use crate::failure::Usage;
+use crate::nearest::suggestion;
+
+/// An outbox that was not opened yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Chosen {
+    /// Its name in the config, or what stands for one.
+    pub(crate) name: String,
+    /// How to reach it.
+    pub(crate) setup: Setup,
+}
+
+/// An open outbox.
+pub(crate) struct Opened {
+    /// Its name.
+    pub(crate) name: String,
+    /// The handle.
+    pub(crate) outbox: Arc<dyn Outbox>,
+}
+
+impl Chosen {
+    /// Returns the outbox of a config.
+    pub(crate) fn of(outbox: &config::Outbox) -> Chosen {
+        let mut setup = Setup::new(outbox.url.reveal());
+        setup.table.clone_from(&outbox.table);
+        setup.history = outbox.history;
+        Chosen { name: outbox.name.clone(), setup }
+    }
+
+    /// Opens it, whatever its schema.
+    pub(crate) async fn open(&self) -> Result<Opened, StoreError> {
+        let outbox = store::open(&self.setup).await?;
+        Ok(Opened { name: self.name.clone(), outbox })
+    }
+
+    /// Opens it, and refuses a schema that this program does not work with.
+    pub(crate) async fn open_ready(&self) -> Result<Opened, StoreError> {
+        let opened = self.open().await?;
+        opened.ready().await?;
+        Ok(opened)
+    }
+}
+
+impl Opened {
+    /// Refuses a schema that this program does not work with.
+    pub(crate) async fn ready(&self) -> Result<(), StoreError> {
+        let store::Schema { found, wanted } = self.outbox.schema().await?;
+        let refuse = |code, detail: String| Err(StoreError::Broken(Cause::new(code, detail)));
+        match found {
+            0 => refuse(
+                Code::SchemaMissing,
+                format!("outbox {} has no tables yet; run `postbox migrate`", self.name),
+            ),
+            _ if found < wanted => refuse(
+                Code::SchemaMissing,
+                format!(
+                    "outbox {} has schema {found}, this program works with {wanted}; run `postbox \
+                     migrate`",
+                    self.name
+                ),
+            ),
+            _ if found > wanted => refuse(
+                Code::SchemaUnknown,
+                format!(
+                    "outbox {} has schema {found}, this program knows {wanted}; use a newer \
+                     postbox",
+                    self.name
+                ),
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Returns every outbox that a command is about: that of the url, that of the name, or all.
+pub(crate) fn choose(global: &Global, which: &Which) -> anyhow::Result<Vec<Chosen>> {
+    if let Some(url) = &which.url {
+        let mut setup = Setup::new(url);
+        if let Some(table) = &which.table {
+            setup.table.clone_from(table);
+        }
+        return Ok(vec![Chosen { name: scrub(url), setup }]);
+    }
+    let config = config::load(&global.config)?;
+    let all: Vec<Chosen> = config.outboxes.iter().map(Chosen::of).collect();
+    match &which.outbox {
+        None => Ok(all),
+        Some(name) => match all.into_iter().find(|chosen| chosen.name == *name) {
+            Some(chosen) => Ok(vec![chosen]),
+            None => Err(unknown(name, &config).into()),
+        },
+    }
+}
+
+fn unknown(name: &str, config: &Config) -> Usage {
+    let near = suggestion(name, config.outboxes.iter().map(|outbox| outbox.name.as_str()));
+    Usage(format!("the config has no outbox `{name}`{near}"))
+}
+
+/// Opens the one outbox that a command is about.
+pub(crate) async fn open_one(global: &Global, which: &Which) -> anyhow::Result<Opened> {
+    let chosen = choose(global, which)?;
+    match chosen.as_slice() {
+        [one] => Ok(one.open_ready().await?),
+        all => {
+            let names: Vec<&str> = all.iter().map(|chosen| chosen.name.as_str()).collect();
+            let names = names.join(", ");
+            Err(Usage(format!("there are several outboxes: name one with --outbox ({names})"))
+                .into())
+        }
+    }
+}
