@@ -71,7 +71,7 @@ impl Options {
     }
 }
 
-// A URL may hold a secret in its path or query, so neither of these prints it.
+// Without the URL: its path or query may hold a secret.
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Options { mode, timeout, allow_private, source, concurrency, .. } = self;
@@ -82,12 +82,6 @@ impl fmt::Debug for Options {
             .field("source", source)
             .field("concurrency", concurrency)
             .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Http {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Http").field("host", &self.host).finish_non_exhaustive()
     }
 }
 
@@ -141,6 +135,12 @@ impl Http {
             Ok(response) => answer::read(response, &self.masks).await,
             Err(error) => Err(answer::failed(error, &self.host)),
         }
+    }
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http").field("host", &self.host).finish_non_exhaustive()
     }
 }
 

@@ -130,11 +130,14 @@ mod tests {
     async fn what_was_written_before_an_error_has_its_receipt() {
         let events = events(5);
         let one = Envelope::new(&events[0], "orders").structured(|_| String::new()).len() + 1;
-        let stdout = Stdout::to(Full(one * 3 - 1), "orders");
-        let answers = stdout.publish(&events).await;
-        assert!(answers[..2].iter().all(Result::is_ok));
-        assert!(answers[2..].iter().all(|answer| matches!(answer, Err(Refusal::Down(_)))));
-        assert_eq!(answers.len(), 5);
+        let full = || Full(one * 3 - 1);
+        let sinks = [Stdout::to(full(), "orders"), Stdout::to(BufWriter::new(full()), "orders")];
+        for stdout in sinks {
+            let answers = stdout.publish(&events).await;
+            assert!(answers[..2].iter().all(Result::is_ok));
+            assert!(answers[2..].iter().all(|answer| matches!(answer, Err(Refusal::Down(_)))));
+            assert_eq!(answers.len(), 5);
+        }
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! The sink `http` against a real server on loopback.
 
 mod answers;
+mod environment;
 mod order;
 mod server;
 mod tls;
