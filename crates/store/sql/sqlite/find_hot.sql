@@ -1,0 +1,24 @@
+-- Lists hot rows, newest first. Without an identity only the newest ?9 are looked at.
+-- ?1 created at, ?2 identity: what comes after. ?3 identity, ?4 key, ?5 type, ?6 topic: NULL is
+-- all. ?7 whether with payloads, ?8 how many at the most, ?10 1 for rows in flight, 0 for others,
+-- ?11 now.
+-- Index: the primary key of the hot table. Locks nothing.
+WITH flight (seq, until) AS (
+    SELECT named.value, lease.lease_until
+    FROM {outbox}_lease AS lease, json_each(lease.out) AS named
+    WHERE lease.lease_until > ?11
+)
+SELECT hot.event_id, hot.topic, hot.event_type, hot.biz_key, iif(?7, hot.payload, NULL) AS payload,
+    iif(?7, hot.payload_bytes, NULL) AS payload_bytes, hot.headers, hot.created_at,
+    flight.seq IS NOT NULL AS out, flight.seq IS NOT NULL AS attempts,
+    coalesce(flight.until, hot.created_at) AS due_at, NULL AS trail, NULL AS broker_message_id,
+    hot.created_at AS moved_at
+FROM (SELECT seq, event_id, topic, event_type, biz_key, payload, payload_bytes, headers, created_at
+      FROM {outbox} ORDER BY seq DESC LIMIT iif(?3 IS NULL, ?9, -1)) AS hot
+LEFT JOIN flight ON flight.seq = hot.seq
+WHERE (hot.created_at, hot.event_id) < (?1, ?2)
+    AND (?3 IS NULL OR hot.event_id = ?3) AND (?4 IS NULL OR hot.biz_key = ?4)
+    AND (?5 IS NULL OR hot.event_type = ?5) AND (?6 IS NULL OR hot.topic = ?6)
+    AND (?10 IS NULL OR (flight.seq IS NOT NULL) = ?10)
+ORDER BY hot.created_at DESC, hot.event_id DESC
+LIMIT ?8

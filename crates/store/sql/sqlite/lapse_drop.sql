@@ -1,0 +1,7 @@
+-- Takes the hot rows that a silent owner had in flight out of the hot table.
+-- ?1 the lease.
+-- Index: the primary keys of the lease and of the hot table. Locks: the one writer.
+DELETE FROM {outbox} WHERE seq IN (
+    SELECT flight.value FROM {outbox}_lease AS lease, json_each(lease.out) AS flight
+    WHERE lease.name = ?1
+)

@@ -1,0 +1,7 @@
+-- Trims the oldest history.
+-- ?1 what was sent before this goes, ?2 how many at the most.
+-- Index: the primary key of the history, whose numbers grow with `sent_at`. Locks: the one writer.
+DELETE FROM {outbox}_sent WHERE number IN (
+    SELECT number FROM (SELECT number, sent_at FROM {outbox}_sent ORDER BY number LIMIT ?2)
+    WHERE sent_at < ?1
+)

@@ -1,0 +1,184 @@
+//! What one relay holds of the shard: the lease's fence, and for each lane the rows in flight.
+//!
+//! It is memory only, and the tables are right: whenever the two may differ, it is dropped, and the
+//! next claim takes the lease anew with a higher fence.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use event::{Address, Claim, Fence, Hand, Millis, Moment, Outcome, Shelf};
+
+use super::glance::Glance;
+use crate::Lane;
+
+/// What a relay may do, by what it holds and what it sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum May {
+    /// Another relay has the lease.
+    Nothing,
+    /// Nothing waits.
+    Idle,
+    /// Nothing waits, but the lease runs down.
+    Renew,
+    /// Claim under the fence that it has.
+    Keep,
+    /// Claim under a new fence.
+    Take,
+}
+
+pub(super) struct Holding {
+    owner: String,
+    held: Option<Fence>,
+    /// How long the newest claim wanted its lease to last.
+    pub(super) lease: Duration,
+    pub(super) desks: Vec<Desk>,
+}
+
+impl Holding {
+    pub(super) fn new(owner: String) -> Holding {
+        Holding { owner, held: None, lease: Duration::ZERO, desks: Vec::new() }
+    }
+
+    pub(super) fn held(&self) -> Option<Fence> {
+        self.held
+    }
+
+    fn mine(&self, glance: &Glance) -> bool {
+        glance.owner == self.owner && self.held == Some(glance.fence) && glance.until > Millis(0)
+    }
+
+    /// Decides what a look at the tables allows.
+    pub(super) fn may(&self, glance: &Glance, lease: Duration) -> May {
+        let (mine, live) = (self.mine(glance), glance.until > glance.now);
+        if !mine && live && glance.owner != self.owner {
+            return May::Nothing;
+        }
+        let due = glance.due.is_some_and(|due| due <= glance.now);
+        let overdue = self.desks.iter().any(|desk| desk.hand.overdue(glance.now));
+        if mine && live && !overdue {
+            return match (glance.ahead || due, self.runs_down(glance, lease)) {
+                (true, _) => May::Keep,
+                (false, true) => May::Renew,
+                (false, false) => May::Idle,
+            };
+        }
+        if glance.hot || due || (mine && live) { May::Take } else { May::Idle }
+    }
+
+    /// Tells whether the lease is ours and has less than two thirds left.
+    pub(super) fn runs_down(&self, glance: &Glance, lease: Duration) -> bool {
+        let rest = glance.until.since(glance.now);
+        self.mine(glance) && rest > Duration::ZERO && rest * 3 < lease * 2
+    }
+
+    /// Tells whether the lease was lost to another relay.
+    pub(super) fn lost(&self, glance: &Glance) -> bool {
+        self.held.is_some() && !self.mine(glance)
+    }
+
+    /// Starts under a new fence, with nothing in flight.
+    pub(super) fn take(&mut self, fence: Fence) {
+        self.lose();
+        self.held = Some(fence);
+    }
+
+    /// Drops everything.
+    pub(super) fn lose(&mut self) {
+        self.held = None;
+        self.desks.iter_mut().for_each(Desk::clear);
+    }
+
+    /// Names the hot rows in flight, less some, as the lease row has them.
+    pub(super) fn out(&self, less: &BTreeSet<i64>) -> String {
+        let hot: Vec<i64> = self.desks.iter().flat_map(|desk| &desk.hot).copied().collect();
+        let rest: Vec<i64> = hot.into_iter().filter(|seq| !less.contains(seq)).collect();
+        serde_json::to_string(&rest).expect("numbers are always JSON")
+    }
+}
+
+/// What a later row in flight had behind it when it was claimed.
+pub(super) struct Kept {
+    pub(super) attempts: u32,
+    pub(super) trail: Vec<Moment>,
+}
+
+/// Up to where a lane has looked at the later table, and in vain.
+#[derive(Clone, Copy)]
+pub(super) struct Seen {
+    pub(super) now: Millis,
+    pub(super) newest: i64,
+}
+
+/// One lane's part.
+pub(super) struct Desk {
+    pub(super) lane: Lane,
+    pub(super) hand: Hand,
+    /// Whether the hand knows which keys wait for another attempt.
+    pub(super) informed: bool,
+    pub(super) seen: Option<Seen>,
+    /// The ring that the newest claim has heard.
+    pub(super) heard: u64,
+    hot: BTreeSet<i64>,
+    later: HashMap<i64, Kept>,
+}
+
+impl Desk {
+    pub(super) fn new(lane: Lane) -> Desk {
+        let hand = Hand::new(lane.order);
+        let (hot, later) = (BTreeSet::new(), HashMap::new());
+        Desk { lane, hand, informed: false, seen: None, heard: 0, hot, later }
+    }
+
+    /// Starts again with nothing.
+    pub(super) fn clear(&mut self) {
+        self.hand.clear();
+        self.informed = false;
+        self.seen = None;
+        self.hot.clear();
+        self.later.clear();
+    }
+
+    /// Remembers a claim that the hand has taken.
+    pub(super) fn keep(&mut self, claim: &Claim, trail: Vec<Moment>) {
+        let number = claim.address.number;
+        match claim.address.shelf {
+            Shelf::Hot => drop(self.hot.insert(number)),
+            Shelf::Later => {
+                self.later.insert(number, Kept { attempts: claim.attempt, trail });
+            }
+        }
+    }
+
+    /// Returns what a row in flight had behind it; `None` when it is not in flight.
+    pub(super) fn in_flight(&self, address: Address) -> Option<(u32, &[Moment])> {
+        match address.shelf {
+            Shelf::Hot => self.hot.contains(&address.number).then_some((1, &[])),
+            Shelf::Later => {
+                self.later.get(&address.number).map(|kept| (kept.attempts, &kept.trail[..]))
+            }
+        }
+    }
+
+    /// Takes an outcome in.
+    pub(super) fn settle(&mut self, address: Address, outcome: &Outcome) {
+        match address.shelf {
+            Shelf::Hot => drop(self.hot.remove(&address.number)),
+            Shelf::Later => drop(self.later.remove(&address.number)),
+        }
+        self.hand.settle(address, outcome);
+        self.seen = None;
+    }
+
+    /// Tells whether nothing is in flight.
+    pub(super) fn is_empty(&self) -> bool {
+        self.hand.is_empty()
+    }
+
+    pub(super) fn hot_out(&self) -> &BTreeSet<i64> {
+        &self.hot
+    }
+
+    pub(super) fn later_out(&self) -> impl Iterator<Item = i64> + '_ {
+        self.later.keys().copied()
+    }
+}
