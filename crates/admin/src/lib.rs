@@ -1,1 +1,71 @@
-//! .
+//! The only crate that serves HTTP and HTML: the JSON API, the console, the metrics page and health.
+//!
+//! It never speaks SQL and never knows a broker: rows come through `event::Catalog`, the relay's
+//! pulse through `event::Pulse`. A GET never changes anything, and a payload leaves only when it is
+//! asked for by name.
+
+mod api;
+mod app;
+mod assets;
+mod export;
+mod gate;
+mod hosts;
+mod live;
+mod markdown;
+mod openapi;
+mod pages;
+mod problem;
+mod requeue;
+mod routes;
+mod search;
+mod serve;
+mod session;
+mod show;
+mod tries;
+mod view;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use event::{Catalog, Pulse, Secret};
+use thiserror::Error;
+
+pub use openapi::openapi;
+pub use routes::router;
+pub use serve::serve;
+
+/// What the console shows.
+pub struct Console {
+    /// The outboxes by name, in the order in which they are shown.
+    pub outboxes: Vec<(String, Arc<dyn Catalog>)>,
+    /// The relay of this process.
+    pub pulse: Arc<dyn Pulse>,
+    /// Tells whether the process is ready, for `/readyz`.
+    pub ready: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+/// Who may see it.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The token that opens it. Without one, only a loopback listener is served.
+    pub token: Option<Secret>,
+    /// Names that the `Host` header may carry beside loopback and the listener's own address.
+    pub hosts: Vec<String>,
+}
+
+/// Why the console is not served.
+#[derive(Debug, Error)]
+pub enum AdminError {
+    /// Anyone who reaches the address could read and requeue events.
+    #[error(
+        "refusing to serve the console on {0} without a token: \
+         set one, or listen on a loopback address such as 127.0.0.1"
+    )]
+    Open(SocketAddr),
+    /// An empty token opens to everyone.
+    #[error("the console's token is empty: set a long random one, or leave it out on loopback")]
+    EmptyToken,
+    /// The listener has no address.
+    #[error("the console's listener has no address: {0}")]
+    Listener(#[from] std::io::Error),
+}

@@ -1,0 +1,172 @@
+//! What every request passes before a handler sees it, and every answer on its way out.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Redirect, Response};
+use event::Millis;
+
+use crate::app::App;
+use crate::hosts::same_origin;
+use crate::problem::Problem;
+use crate::session::{Sessions, Who};
+
+/// Bytes of a request's body at the most.
+pub(crate) const BODY: usize = 64 * 1024;
+/// How long an answer may take to begin.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The header that no form of another site can set.
+const CUSTOM: &str = "x-postbox";
+
+const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+    img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; \
+    base-uri 'none'";
+
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) IpAddr);
+
+impl Peer {
+    /// Returns the peer of a request; all strangers are one.
+    pub(crate) fn of(request: &Request) -> IpAddr {
+        let peer = request.extensions().get::<Peer>();
+        peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0)
+    }
+}
+
+/// Adds the headers that every answer carries, and bounds its time.
+pub(crate) async fn frame(request: Request, next: Next) -> Response {
+    let answer = tokio::time::timeout(PATIENCE, next.run(request)).await;
+    let mut response = answer.unwrap_or_else(|_| {
+        let detail = "the answer took too long";
+        Problem::new(StatusCode::GATEWAY_TIMEOUT, "too-slow", detail).into_response()
+    });
+    let headers = response.headers_mut();
+    let fixed = [
+        (header::CONTENT_SECURITY_POLICY, CSP),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        (HeaderName::from_static("permissions-policy"), "camera=(), microphone=(), geolocation=()"),
+    ];
+    for (name, value) in fixed {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Turns away requests to a foreign host, too large ones, and ones from another site.
+pub(crate) async fn origin(
+    State(app): State<Arc<App>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    let host = text(request.headers(), &header::HOST);
+    let target = request.uri().authority().map(|authority| authority.as_str());
+    if !host.is_some_and(|host| app.hosts.allows(host))
+        || !target.is_none_or(|target| app.hosts.allows(target))
+    {
+        let detail = "this host name is not served here; add it to the console's allowed hosts";
+        return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "wrong-host", detail));
+    }
+    let length = text(request.headers(), &header::CONTENT_LENGTH);
+    if length.and_then(|length| length.parse().ok()).is_some_and(|n: usize| n > BODY) {
+        return Err(too_large());
+    }
+    let headers = request.headers();
+    let program = app.sessions.closed() && Sessions::bearer(headers).is_some();
+    if reads(request.method()) || own(headers, host.unwrap_or_default(), program) {
+        return Ok(next.run(request).await);
+    }
+    Err(Problem::forbidden("a change must come from the console's own pages, not another site"))
+}
+
+/// The answer to a body beyond the limit.
+pub(crate) fn too_large() -> Problem {
+    let detail = format!("a request's body has at most {BODY} bytes");
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail)
+}
+
+fn reads(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
+/// Tells whether a change comes from this origin. A program names none; it passes here and has to
+/// carry the token itself, which no browser adds. `null` is what a browser says that names none.
+fn own(headers: &HeaderMap, host: &str, program: bool) -> bool {
+    match text(headers, &header::ORIGIN).filter(|origin| *origin != "null") {
+        Some(origin) => same_origin(origin, host),
+        None => match text(headers, &HeaderName::from_static("sec-fetch-site")) {
+            Some(site) => site == "same-origin",
+            None => program && !headers.contains_key(header::ORIGIN),
+        },
+    }
+}
+
+/// Lets in who carries the token or a session. People are led to the login page.
+pub(crate) async fn visitor(
+    State(app): State<Arc<App>>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    let who = match identify(&app, &request)? {
+        Some(who) => who,
+        None if is_page(request.uri().path()) && reads(request.method()) => {
+            let mut to = form_urlencoded::Serializer::new(String::from("/login?"));
+            let here = request.uri().path_and_query().map_or("/", |path| path.as_str());
+            return Ok(Redirect::to(&to.append_pair("next", here).finish()).into_response());
+        }
+        None => {
+            let detail = "a token is needed: Authorization: Bearer …, or sign in at /login";
+            return Err(Problem::new(StatusCode::UNAUTHORIZED, "token-needed", detail));
+        }
+    };
+    let custom = request.headers().contains_key(CUSTOM);
+    let api = request.uri().path().starts_with("/api/");
+    if !reads(request.method()) && api && who != Who::Bearer && !custom {
+        return Err(Problem::forbidden("a change through the API carries the header x-postbox: 1"));
+    }
+    request.extensions_mut().insert(who);
+    Ok(next.run(request).await)
+}
+
+fn identify(app: &App, request: &Request) -> Result<Option<Who>, Problem> {
+    if !app.sessions.closed() {
+        return Ok(Some(Who::Anyone));
+    }
+    let Some(token) = Sessions::bearer(request.headers()) else {
+        return Ok(app.sessions.find(request.headers(), Millis::now()));
+    };
+    admit(app, Peer::of(request), token).map(|opened| opened.then_some(Who::Bearer))
+}
+
+/// Tries a token. An address that guessed wrong too often is not even heard.
+pub(crate) fn admit(app: &App, peer: IpAddr, token: &str) -> Result<bool, Problem> {
+    if let Some(wait) = app.tries.wait(peer) {
+        let detail = "too many wrong tokens; wait a minute";
+        let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-many", detail);
+        return Err(problem.after(wait.as_secs() + 1));
+    }
+    let opens = app.sessions.opens(token);
+    if !opens {
+        app.tries.wrong(peer);
+    }
+    Ok(opens)
+}
+
+/// Tells whether a person looks at this path, rather than a program.
+pub(crate) fn is_page(path: &str) -> bool {
+    let program = ["/api/", "/static/", "/live", "/metrics", "/readyz"];
+    !program.iter().any(|prefix| path.starts_with(prefix))
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}

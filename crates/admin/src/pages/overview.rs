@@ -1,0 +1,172 @@
+//! The overview: how much, how late, and which lanes.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::{Extension, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use event::{Beat, Counts, LaneView, Millis};
+
+use super::{Frame, Trouble, html};
+use crate::app::{App, Tally};
+use crate::problem::Problem;
+use crate::search::Typed;
+use crate::session::Who;
+use crate::show::{number, span};
+use crate::view::state_name;
+
+#[derive(Template)]
+#[template(path = "overview.html")]
+struct OverviewPage {
+    frame: Frame,
+    totals: Totals,
+    outboxes: Vec<OutboxRow>,
+    troubles: Vec<Trouble>,
+    lanes: Vec<LaneRow>,
+    beats: Vec<BeatRow>,
+}
+
+/// The cards.
+struct Totals {
+    rate: String,
+    pending: String,
+    new: String,
+    dispatching: String,
+    retry: String,
+    sent: String,
+    dead: String,
+    any_dead: bool,
+    oldest: String,
+    committed: u64,
+}
+
+struct OutboxRow {
+    name: String,
+    events: String,
+    board: String,
+    counts: Option<CountsRow>,
+}
+
+struct CountsRow {
+    new: String,
+    dispatching: String,
+    retry: String,
+    sent: String,
+    dead: String,
+    any_dead: bool,
+    oldest: String,
+}
+
+struct LaneRow {
+    outbox: String,
+    sink: String,
+    state: &'static str,
+    tone: &'static str,
+    cause: Option<(&'static str, String)>,
+}
+
+struct BeatRow {
+    at: String,
+    sent: String,
+    retried: String,
+    dead: String,
+    pending: String,
+}
+
+/// Shows the overview.
+pub(crate) async fn page(
+    State(app): State<Arc<App>>,
+    Extension(who): Extension<Who>,
+) -> Result<Response, Problem> {
+    let frame = Frame::new(&app, &who, "overview", "Overview").await;
+    let tallies = app.tallies().await;
+    let beats = app.pulse.beats(60);
+    let troubles: Vec<Trouble> = tallies
+        .iter()
+        .filter_map(|t| t.counts.as_ref().err().map(|error| Trouble::new(&t.outbox, error)))
+        .collect();
+    let status = match troubles.first() {
+        Some(trouble) if troubles.len() == tallies.len() => trouble.status(),
+        _ => StatusCode::OK,
+    };
+    let page = OverviewPage {
+        frame,
+        totals: totals(&tallies, &beats),
+        outboxes: tallies.iter().map(outbox_row).collect(),
+        troubles,
+        lanes: app.pulse.lanes().iter().map(lane_row).collect(),
+        beats: beats.rchunks(10).map(beat_row).collect(),
+    };
+    Ok((status, html(&page)?).into_response())
+}
+
+fn totals(tallies: &[Tally], beats: &[Beat]) -> Totals {
+    let known: Vec<&Counts> = tallies.iter().filter_map(|t| t.counts.as_ref().ok()).collect();
+    let sum = |of: fn(&Counts) -> u64| known.iter().map(|counts| of(counts)).sum::<u64>();
+    let oldest = known.iter().filter_map(|c| c.oldest_due.map(|due| c.now.since(due))).max();
+    let recent = &beats[beats.len().saturating_sub(10)..];
+    let sent: u64 = recent.iter().map(|beat| beat.sent).sum();
+    let estimate = if known.iter().all(|counts| counts.exact) { "" } else { "≈ " };
+    Totals {
+        rate: number(sent / recent.len().max(1) as u64),
+        pending: format!("{estimate}{}", number(sum(Counts::pending))),
+        new: format!("{estimate}{}", number(sum(|counts| counts.new))),
+        dispatching: number(sum(|counts| counts.dispatching)),
+        retry: number(sum(|counts| counts.retry)),
+        sent: number(sum(|counts| counts.sent)),
+        dead: number(sum(|counts| counts.dead)),
+        any_dead: sum(|counts| counts.dead) > 0,
+        oldest: oldest.map_or_else(|| "–".to_string(), span),
+        committed: sum(Counts::committed),
+    }
+}
+
+fn outbox_row(tally: &Tally) -> OutboxRow {
+    let typed = Typed { outbox: tally.outbox.clone(), ..Typed::default() };
+    let counts = tally.counts.as_ref().ok().map(|counts| CountsRow {
+        new: number(counts.new),
+        dispatching: number(counts.dispatching),
+        retry: number(counts.retry),
+        sent: number(counts.sent),
+        dead: number(counts.dead),
+        any_dead: counts.dead > 0,
+        oldest: counts
+            .oldest_due
+            .map_or_else(|| "–".to_string(), |due| span(counts.now.since(due))),
+    });
+    OutboxRow {
+        name: tally.outbox.clone(),
+        events: typed.href("/events"),
+        board: typed.href("/dead"),
+        counts,
+    }
+}
+
+fn lane_row(lane: &LaneView) -> LaneRow {
+    let state = state_name(&lane.state);
+    LaneRow {
+        outbox: lane.outbox.clone(),
+        sink: lane.sink.clone(),
+        state,
+        tone: match state {
+            "running" => "good",
+            "stopped" => "calm",
+            _ => "warn",
+        },
+        cause: lane.cause.as_ref().map(|cause| (cause.code.as_str(), cause.detail.clone())),
+    }
+}
+
+fn beat_row(beats: &[Beat]) -> BeatRow {
+    let sum = |of: fn(&Beat) -> u64| number(beats.iter().map(of).sum());
+    let last = beats.last().copied().unwrap_or_default();
+    let exact = Millis(last.second.saturating_mul(1000)).to_string();
+    BeatRow {
+        at: exact.get(11..19).unwrap_or(&exact).to_string(),
+        sent: sum(|beat| beat.sent),
+        retried: sum(|beat| beat.retried),
+        dead: sum(|beat| beat.dead),
+        pending: number(last.pending),
+    }
+}

@@ -1,0 +1,257 @@
+//! The shapes of the JSON API. Times are RFC 3339 in UTC.
+
+use std::collections::BTreeMap;
+
+use event::{Beat, Cause, Counts, LaneState, LaneView, Listed, Moment, scrub};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::app::Tally;
+
+/// Why something went wrong.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct CauseView {
+    /// The stable code; `/explain/{code}` tells what to do.
+    code: String,
+    /// The particulars, without secrets.
+    detail: String,
+}
+
+impl From<&Cause> for CauseView {
+    fn from(cause: &Cause) -> CauseView {
+        CauseView { code: cause.code.to_string(), detail: cause.detail.clone() }
+    }
+}
+
+/// How many events are where.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct CountsView {
+    /// They wait to be claimed.
+    new: u64,
+    /// A relay has them in hand.
+    dispatching: u64,
+    /// They are due later.
+    retry: u64,
+    /// They were published, trimmed history included.
+    sent: u64,
+    /// They were given up.
+    dead: u64,
+    /// Neither sent nor dead.
+    pending: u64,
+    /// Everything that was ever committed.
+    committed: u64,
+    /// Whether `new` is a count or an estimate from above.
+    exact: bool,
+    /// The earliest due moment of what waits.
+    oldest_due: Option<String>,
+    /// How long that is ago, in milliseconds.
+    oldest_due_ms: Option<u64>,
+}
+
+impl From<&Counts> for CountsView {
+    fn from(counts: &Counts) -> CountsView {
+        let age = |due| u64::try_from(counts.now.since(due).as_millis()).unwrap_or(u64::MAX);
+        CountsView {
+            new: counts.new,
+            dispatching: counts.dispatching,
+            retry: counts.retry,
+            sent: counts.sent,
+            dead: counts.dead,
+            pending: counts.pending(),
+            committed: counts.committed(),
+            exact: counts.exact,
+            oldest_due: counts.oldest_due.map(|due| due.to_string()),
+            oldest_due_ms: counts.oldest_due.map(age),
+        }
+    }
+}
+
+/// One outbox.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct OutboxView {
+    /// Its name.
+    name: String,
+    /// Its counts, if its store answered.
+    counts: Option<CountsView>,
+    /// Why there are no counts.
+    problem: Option<CauseView>,
+}
+
+impl From<&Tally> for OutboxView {
+    fn from(tally: &Tally) -> OutboxView {
+        OutboxView {
+            name: tally.outbox.clone(),
+            counts: tally.counts.as_ref().ok().map(CountsView::from),
+            problem: tally.counts.as_ref().err().map(|error| error.cause().into()),
+        }
+    }
+}
+
+/// Every outbox.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Outboxes {
+    /// The outboxes, as configured.
+    pub(crate) outboxes: Vec<OutboxView>,
+}
+
+/// What happened in one second.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct BeatView {
+    /// The second, since 1970.
+    second: i64,
+    /// Events published.
+    sent: u64,
+    /// Events refused, to be tried again.
+    retried: u64,
+    /// Events given up.
+    dead: u64,
+    /// Events pending at the end of the second.
+    pending: u64,
+}
+
+impl From<&Beat> for BeatView {
+    fn from(beat: &Beat) -> BeatView {
+        let Beat { second, sent, retried, dead, pending } = *beat;
+        BeatView { second, sent, retried, dead, pending }
+    }
+}
+
+/// One lane: an outbox on its way to a sink.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct LaneJson {
+    /// The outbox it reads.
+    outbox: String,
+    /// The sink it publishes to.
+    sink: String,
+    /// `running`, `resting`, `waiting` or `stopped`.
+    state: &'static str,
+    /// Why, if it does not run.
+    cause: Option<CauseView>,
+}
+
+impl From<&LaneView> for LaneJson {
+    fn from(lane: &LaneView) -> LaneJson {
+        LaneJson {
+            outbox: lane.outbox.clone(),
+            sink: lane.sink.clone(),
+            state: state_name(&lane.state),
+            cause: lane.cause.as_ref().map(CauseView::from),
+        }
+    }
+}
+
+/// Returns a lane's state as people read it.
+pub(crate) fn state_name(state: &LaneState) -> &'static str {
+    match state {
+        LaneState::Running => "running",
+        LaneState::Resting => "resting",
+        LaneState::Waiting => "waiting",
+        LaneState::Stopped => "stopped",
+    }
+}
+
+/// The pulse of the relay in this process.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct PulseView {
+    /// The newest seconds, oldest first.
+    pub(crate) beats: Vec<BeatView>,
+    /// The lanes.
+    pub(crate) lanes: Vec<LaneJson>,
+}
+
+/// One thing that went wrong on an event's way.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct MomentView {
+    /// When.
+    at: String,
+    /// In which attempt.
+    attempt: u32,
+    /// What.
+    cause: CauseView,
+}
+
+impl From<&Moment> for MomentView {
+    fn from(moment: &Moment) -> MomentView {
+        MomentView {
+            at: moment.at.to_string(),
+            attempt: moment.attempt,
+            cause: (&moment.cause).into(),
+        }
+    }
+}
+
+/// One event and where it is, without its payload.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct EventView {
+    /// The outbox it is in.
+    outbox: String,
+    /// Its identity.
+    id: String,
+    /// Its topic.
+    topic: String,
+    /// What happened.
+    #[serde(rename = "type")]
+    kind: String,
+    /// Its business key.
+    key: Option<String>,
+    /// `NEW`, `DISPATCHING`, `RETRY`, `SENT` or `DEAD`.
+    status: &'static str,
+    /// How often it was claimed.
+    attempts: u32,
+    /// When it may be claimed again, while it waits.
+    next_attempt: Option<String>,
+    /// What went wrong, oldest first.
+    trail: Vec<MomentView>,
+    /// The broker's id for it, once sent.
+    broker_id: Option<String>,
+    /// Named values beside the payload; what looks like a secret is masked.
+    headers: BTreeMap<String, String>,
+    /// When its row was written.
+    created: String,
+    /// When it was last moved.
+    updated: String,
+    /// How many events of its key wait behind it.
+    behind: u64,
+}
+
+impl EventView {
+    /// Shows an event of an outbox.
+    pub(crate) fn new(outbox: &str, listed: &Listed) -> EventView {
+        let Listed { event, .. } = listed;
+        EventView {
+            outbox: outbox.to_string(),
+            id: event.id.to_string(),
+            topic: event.topic.clone(),
+            kind: event.kind.clone(),
+            key: event.key.clone(),
+            status: listed.status.as_str(),
+            attempts: listed.attempts,
+            next_attempt: listed.next_attempt.map(|at| at.to_string()),
+            trail: listed.trail.iter().map(MomentView::from).collect(),
+            broker_id: listed.broker_id.clone(),
+            headers: masked(&event.headers.0),
+            created: event.created.to_string(),
+            updated: listed.updated.to_string(),
+            behind: listed.behind,
+        }
+    }
+}
+
+/// Masks the headers that look like secrets.
+pub(crate) fn masked(headers: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let mask = |(name, value): (&String, &String)| {
+        let line = format!("{name}={value}");
+        let value = if scrub(&line) == line { value.clone() } else { "***".to_string() };
+        (name.clone(), value)
+    };
+    headers.iter().map(mask).collect()
+}
+
+/// A page of events.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct EventsView {
+    /// The events, newest first.
+    pub(crate) events: Vec<EventView>,
+    /// Pass it as `after` for the next page; absent on the last.
+    pub(crate) next: Option<String>,
+}
