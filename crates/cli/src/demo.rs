@@ -81,15 +81,16 @@ async fn show(
         async move { Box::pin(relaying.run(&closed)).await }
     });
     let served = tokio::spawn(inventory.clone().serve(closing.clone(), closed.clone()));
+    let placing = tokio::spawn(shop.clone().place_orders(options.rate, closing.clone()));
     let live = Live::new(shop.clone(), inventory.clone(), outbox.clone(), out);
     tokio::select! {
-        placed = shop.place_orders(options.rate, &closing) => placed?,
         () = live.show() => {}
         () = lasts(options.lasts) => {}
-        () = stop.cancelled() => {}
+        () = closing.cancelled() => {}
     }
     closing.cancel();
     live.finish();
+    placing.await??;
     drain(&outbox).await?;
     let counts = outbox.outbox.catalog().count().await?;
     closed.cancel();
@@ -120,7 +121,7 @@ fn config(
     let text = format!(
         r#"
 [outbox.shop]
-url = "sqlite:{shop}"
+url = {shop}
 lease = "10s"
 idle = "200ms"
 
@@ -143,7 +144,7 @@ rest = "500ms"
 [admin]
 listen = "{listen}"
 "#,
-        shop = shop.display(),
+        shop = toml::Value::from(format!("sqlite:{}", shop.display())),
         secret = secret.reveal(),
     );
     Ok(config::parse("the demo's config", &text, [])?)

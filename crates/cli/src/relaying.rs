@@ -59,7 +59,7 @@ impl Relaying {
         self.listener.as_ref().and_then(|listener| listener.local_addr().ok())
     }
 
-    /// Returns the first outbox's handle.
+    /// Returns the handle of an outbox.
     pub(crate) fn outbox(&self, name: &str) -> Option<Arc<Opened>> {
         self.outboxes.iter().find(|opened| opened.name == name).cloned()
     }
@@ -68,7 +68,7 @@ impl Relaying {
     pub(crate) async fn run(mut self, stop: &CancellationToken) -> anyhow::Result<()> {
         let stop = stop.child_token();
         let end = CancellationToken::new();
-        let mut around = self.around(&end);
+        let mut around = self.around(&stop, &end);
         let mut lanes = JoinSet::new();
         for (outbox, opened) in self.config.outboxes.iter().zip(&self.outboxes) {
             for lane in self.lanes(outbox, opened)? {
@@ -78,48 +78,45 @@ impl Relaying {
         }
         self.ready.store(true, Ordering::Relaxed);
         let mut failed: Option<String> = None;
-        while let Some(ended) = lanes.join_next().await {
-            let ended = ended.unwrap_or_else(|panic| Err(format!("a lane broke down: {panic}")));
-            if let Err(text) = ended {
+        loop {
+            let ended = tokio::select! {
+                ended = lanes.join_next() => ended,
+                Some(ended) = around.join_next() => Some(ended),
+            };
+            let Some(ended) = ended else { break };
+            if let Err(text) = ended.unwrap_or_else(|panic| Err(format!("broke down: {panic}"))) {
                 failed.get_or_insert(text);
                 stop.cancel();
             }
-            self.ready.store(false, Ordering::Relaxed);
         }
-        stop.cancel();
         end.cancel();
-        while let Some(ended) = around.join_next().await {
-            if let Ok(Err(text)) = ended {
-                failed.get_or_insert(text);
-            }
-        }
+        while around.join_next().await.is_some() {}
         for opened in &self.outboxes {
             opened.outbox.close().await;
         }
         failed.map_or(Ok(()), |text| Err(anyhow::Error::msg(text)))
     }
 
-    /// Starts the console and the counting, which outlive the lanes.
-    fn around(&mut self, end: &CancellationToken) -> JoinSet<Ended> {
+    /// Starts the console and the counting for it, which outlive the lanes.
+    fn around(&mut self, stop: &CancellationToken, end: &CancellationToken) -> JoinSet<Ended> {
         let mut around = JoinSet::new();
-        if let Some(listener) = self.listener.take() {
-            let catalogs = self.outboxes.iter().map(|o| (o.name.clone(), o.outbox.catalog()));
-            let ready = self.ready.clone();
-            let console = admin::Console {
-                outboxes: catalogs.collect(),
-                pulse: Arc::new(self.telemetry.clone()),
-                ready: Arc::new(move || ready.load(Ordering::Relaxed)),
-            };
-            let options = admin::Options {
-                token: self.config.admin.token.as_ref().map(|token| token.value.clone()),
-                hosts: self.config.admin.hosts.clone(),
-            };
-            let end = end.clone();
-            around.spawn(async move {
-                let served = admin::serve(listener, console, options, end).await;
-                served.map_err(|error| format!("the console ended: {error}"))
-            });
-        }
+        let Some(listener) = self.listener.take() else { return around };
+        let catalogs = self.outboxes.iter().map(|o| (o.name.clone(), o.outbox.catalog()));
+        let (ready, stop) = (self.ready.clone(), stop.clone());
+        let console = admin::Console {
+            outboxes: catalogs.collect(),
+            pulse: Arc::new(self.telemetry.clone()),
+            ready: Arc::new(move || ready.load(Ordering::Relaxed) && !stop.is_cancelled()),
+        };
+        let options = admin::Options {
+            token: self.config.admin.token.as_ref().map(|token| token.value.clone()),
+            hosts: self.config.admin.hosts.clone(),
+        };
+        let ending = end.clone();
+        around.spawn(async move {
+            let served = admin::serve(listener, console, options, ending).await;
+            served.map_err(|error| format!("the console ended: {error}"))
+        });
         for opened in &self.outboxes {
             let (telemetry, name) = (self.telemetry.clone(), opened.name.clone());
             let (catalog, every) = (opened.outbox.catalog(), self.config.admin.sample);

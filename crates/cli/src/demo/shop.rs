@@ -44,12 +44,13 @@ impl Shop {
         Ok(Shop { connection, outbox, placed: Arc::default() })
     }
 
-    /// Places orders at a steady rate until told to stop.
+    /// Places orders at a steady rate until told to stop. A shop that cannot go on stops the rest.
     pub(crate) async fn place_orders(
-        &self,
+        self,
         rate: u32,
-        stop: &CancellationToken,
+        stop: CancellationToken,
     ) -> anyhow::Result<()> {
+        let _stops = stop.clone().drop_guard();
         let mut tick = tokio::time::interval(Duration::from_secs(1) / rate);
         tick.set_missed_tick_behavior(MissedTickBehavior::Burst);
         for number in 1.. {

@@ -1,0 +1,307 @@
+//! The real binary, end to end, on a temporary SQLite file.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// How long a fact may take before the test gives up on it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const CONFIG: &str = r#"
+[outbox.orders]
+url = "sqlite:orders.sqlite3"
+idle = "50ms"
+
+[sink.screen]
+kind = "stdout"
+
+[[route]]
+topic = "order.*"
+sink = "screen"
+
+[admin]
+off = true
+"#;
+
+/// A folder with a config, and the binary run in it.
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new(config: &str) -> Home {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        std::fs::write(folder.path().join("postbox.toml"), config).expect("the folder is writable");
+        Home(folder)
+    }
+
+    fn migrated() -> Home {
+        let home = Home::new(CONFIG);
+        home.fine(&["migrate"]);
+        home
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_postbox"));
+        command.args(args).current_dir(self.path()).env_remove("POSTBOX_CONFIG");
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().expect("the binary runs")
+    }
+
+    /// Runs a command that must end well, and returns what it answered.
+    fn fine(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        String::from_utf8(output.stdout).expect("the answer is text")
+    }
+
+    /// Runs a command that must end with a code, and returns what it said aside.
+    fn ends(&self, code: i32, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {output:?}");
+        String::from_utf8(output.stderr).expect("what is said is text")
+    }
+
+    fn put(&self, args: &[&str]) -> String {
+        self.fine(&[&["put"], args].concat()).trim().to_owned()
+    }
+
+    fn list(&self, args: &[&str]) -> Vec<Value> {
+        let all = self.fine(&[args, &["--json"]].concat());
+        all.lines().map(json).collect()
+    }
+
+    fn counts(&self) -> Value {
+        let all = json(&self.fine(&["status", "--json"]));
+        all["outboxes"][0]["counts"].clone()
+    }
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect("--json answers JSON")
+}
+
+/// A relay in its own process.
+struct Relay {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Relay {
+    fn start(home: &Home) -> Relay {
+        let mut child =
+            home.command(&["run"]).stdout(Stdio::piped()).spawn().expect("the binary runs");
+        let (said, lines) = mpsc::channel();
+        let stdout = BufReader::new(child.stdout.take().expect("it is piped"));
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                let _ = said.send(line);
+            }
+        });
+        Relay { child, lines }
+    }
+
+    fn next(&self) -> Value {
+        let line = self.lines.recv_timeout(PATIENCE).expect("the relay publishes what is due");
+        json(&line)
+    }
+
+    /// Tells the relay to stop, and returns its exit code.
+    fn stop(mut self) -> Option<i32> {
+        let id = self.child.id().to_string();
+        let told = Command::new("kill").args(["-TERM", &id]).status();
+        assert!(told.expect("there is a kill").success());
+        self.child.wait().expect("it ends").code()
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Looks again and again until a fact holds.
+fn until(mut holds: impl FnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE, "it never came true");
+    }
+}
+
+#[test]
+fn an_event_goes_from_put_through_the_relay_to_sent() {
+    let home = Home::migrated();
+    let first = home.put(&["order.paid", "OrderPaid", r#"{"total": 42}"#, "--key", "123"]);
+    let relay = Relay::start(&home);
+    let event = relay.next();
+    assert_eq!((&event["id"], &event["data"]["total"]), (&first.clone().into(), &42.into()));
+    let second = home.put(&["order.sent", "OrderSent", "{}", "--header", "schema_version=2"]);
+    assert_eq!(relay.next()["id"], second);
+    until(|| home.counts()["pending"] == 0);
+    assert_eq!(relay.stop(), Some(0));
+
+    let listed = home.list(&["events", "list"]);
+    let ids: Vec<&str> = listed.iter().map(|event| event["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, [second.as_str(), first.as_str()], "newest first");
+    assert!(listed.iter().all(|event| event["status"] == "SENT"), "{listed:?}");
+    assert_eq!(home.list(&["events", "list", "--key", "123"]).len(), 1);
+    let table = home.fine(&["events", "list", "--limit", "1"]);
+    assert!(table.starts_with("ID ") && table.lines().count() == 2, "{table}");
+    let counts = home.counts();
+    assert_eq!((&counts["sent"], &counts["committed"]), (&2.into(), &2.into()));
+}
+
+#[test]
+fn what_no_route_takes_is_dead_until_somebody_requeues_it() {
+    let home = Home::migrated();
+    let id = home.put(&["bill.paid", "BillPaid", r#"{"n": 1}"#]);
+    let relay = Relay::start(&home);
+    until(|| home.counts()["dead"] == 1);
+    assert_eq!(relay.stop(), Some(0));
+    assert_eq!(home.list(&["dead", "list", "--code", "unrouted"]).len(), 1);
+    assert!(home.fine(&["dead", "show", &id]).contains("unrouted"));
+    let exported = home.list(&["dead", "export"]);
+    assert_eq!(exported[0]["payload"], r#"{"n": 1}"#);
+
+    let said = home.ends(2, &["dead", "requeue", "--all"]);
+    assert!(said.contains("--yes"), "{said}");
+    home.ends(2, &["dead", "requeue"]);
+    assert!(home.fine(&["dead", "requeue", "--all", "--dry-run"]).contains(&id));
+    assert_eq!(home.counts()["dead"], 1, "neither changed anything");
+    let config = CONFIG.replace("order.*", "*");
+    std::fs::write(home.path().join("postbox.toml"), config).unwrap();
+    home.fine(&["dead", "requeue", "--code", "unrouted", "--yes"]);
+    let relay = Relay::start(&home);
+    assert_eq!(relay.next()["id"], id);
+    until(|| home.counts()["sent"] == 1);
+    assert_eq!(relay.stop(), Some(0));
+    home.ends(1, &["dead", "show", &id]);
+    home.ends(1, &["dead", "requeue", &id]);
+}
+
+#[test]
+fn a_url_is_enough_without_a_config() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home(folder);
+    let url = ["--url", "sqlite:other.sqlite3"];
+    let said = home.ends(1, &[&["status"], &url[..]].concat());
+    assert!(said.contains("postbox migrate"), "{said}");
+    assert!(!home.path().join("other.sqlite3").exists(), "only migrate makes a file");
+    let statements = home.fine(&[&["migrate", "--print"], &url[..]].concat());
+    assert!(statements.contains("CREATE TABLE"), "{statements}");
+    home.fine(&[&["migrate"], &url[..]].concat());
+    let id = home.put(&[&["a", "B", "x", "--due", "1h"], &url[..]].concat());
+    let shown = home.fine(&[&["events", "show", &id, "--json", "--payload"], &url[..]].concat());
+    let shown = json(&shown);
+    assert_eq!((&shown["status"], &shown["payload"]), (&"RETRY".into(), &"x".into()));
+    home.fine(&[&["doctor"], &url[..]].concat());
+}
+
+#[test]
+fn exit_codes_tell_wrong_from_misused() {
+    let home = Home::migrated();
+    home.fine(&["config", "check"]);
+    home.fine(&["doctor"]);
+    home.fine(&["explain"]);
+    home.fine(&["explain", "sink-down"]);
+    home.fine(&["completions", "bash"]);
+    assert!(home.ends(1, &["explain", "sink-dwon"]).contains("did you mean `sink-down`?"));
+    home.ends(1, &["events", "show", "0198c0de-0000-7000-8000-000000000001"]);
+    home.ends(2, &["events", "show", "seven"]);
+    home.ends(2, &["dance"]);
+    home.ends(2, &["status", "-c", "nowhere.toml"]);
+    home.ends(2, &["status", "--outbox", "order"]);
+    home.ends(2, &["put", "", "T", "x"]);
+    std::fs::write(home.path().join("postbox.toml"), CONFIG.replace("idle", "idel")).unwrap();
+    let said = home.ends(2, &["config", "check"]);
+    let expected = "postbox.toml:4: unknown key `idel` in [outbox.orders]; did you mean `idle`?";
+    assert_eq!(said.trim(), expected);
+    home.ends(2, &["run"]);
+    home.ends(1, &["doctor"]);
+}
+
+#[test]
+fn the_relay_refuses_a_database_without_tables_and_says_what_to_do() {
+    let home = Home::new(CONFIG);
+    let said = home.ends(1, &["run"]);
+    assert!(said.contains("schema-missing") && said.contains("postbox migrate"), "{said}");
+}
+
+#[test]
+fn the_environment_reaches_the_config_and_secrets_do_not_print() {
+    let home = Home::new(CONFIG);
+    let mut command = home.command(&["config", "print"]);
+    command.env("POSTBOX__OUTBOX__ORDERS__BATCH", "7");
+    command.env("POSTBOX__ADMIN__TOKEN", "canary");
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("batch = 7") && said.contains("***"), "{said}");
+    assert!(!said.contains("canary"), "{said}");
+}
+
+#[test]
+fn a_payload_cannot_speak_to_the_terminal() {
+    let home = Home::migrated();
+    let id = home.put(&["a.b", "C", "\u{1b}]0;owned\u{7}\u{9b}2J"]);
+    for args in [&["events", "show", &id, "--payload"][..], &["events", "list"]] {
+        for json in [&[][..], &["--json"]] {
+            let said = home.fine(&[args, json].concat());
+            let control = |c: char| c.is_control() && c != '\n';
+            assert!(!said.contains(control), "{said:?}");
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let home = Home::migrated();
+    home.put(&["a.b", "C", "x"]);
+    let mut child = home.command(&["events", "list"]).stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_payload_is_read_from_a_file_or_a_pipe() {
+    let home = Home::migrated();
+    std::fs::write(home.path().join("payload"), [0xff, 0x00]).unwrap();
+    let binary = home.put(&["a.b", "C", "@payload"]);
+    let shown = home.list(&["events", "show", &binary, "--payload"]);
+    assert_eq!(shown[0]["payload_base64"], "/wA=");
+    let mut command = home.command(&["put", "a.b", "C"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"{\"piped\": true}").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let piped = String::from_utf8(output.stdout).unwrap();
+    let shown = home.list(&["events", "show", piped.trim(), "--payload"]);
+    assert_eq!(shown[0]["payload"], "{\"piped\": true}");
+}
+
+#[test]
+fn the_demo_keeps_its_promises_and_leaves_nothing_behind() {
+    let home = Home(tempfile::tempdir().unwrap());
+    let mut command = home.command(&["demo", "--for", "3s", "--json"]);
+    let output = command.env("TMPDIR", home.path()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(said.lines().count(), 1, "{said}");
+    let summary = json(&said);
+    let number = |name: &str| summary[name].as_u64().expect(name);
+    let settled = number("sent") + number("dead") + number("pending");
+    assert_eq!(number("committed"), settled, "{summary}");
+    assert!(number("sent") > 0 && number("dead") > 0 && number("duplicates") > 0, "{summary}");
+    assert!(number("effects") >= number("sent"), "{summary}");
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0, "nothing is left");
+}
