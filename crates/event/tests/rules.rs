@@ -64,6 +64,8 @@ struct Held {
     fence: Fence,
     attempt: u32,
     outcome: Option<Outcome>,
+    /// Whether the event was offered to a destination that was there.
+    tried: bool,
 }
 
 /// One claim and what became of it so far. A turn without a relay crashed: what it had on the wire
@@ -96,6 +98,8 @@ struct Sim {
     hands: [Hand; 2],
     turns: Vec<Turn>,
     newest: HashMap<EventId, Fence>,
+    /// How often each event was tried, counted without the rules.
+    tries: HashMap<EventId, u32>,
     committed: Vec<EventId>,
     /// Hot events in commit order, by key: what the order promise is about.
     lines: HashMap<String, Vec<EventId>>,
@@ -118,6 +122,7 @@ impl Sim {
             hands: [Hand::new(order), Hand::new(order)],
             turns: Vec::new(),
             newest: HashMap::new(),
+            tries: HashMap::new(),
             committed: Vec::new(),
             lines: HashMap::new(),
             arrived: Vec::new(),
@@ -230,9 +235,8 @@ impl Sim {
             if !taken {
                 continue;
             }
-            let suspect = row.is_suspect();
             batch.push(hand_out(&mut self.fences, &mut self.newest, row, address, now));
-            assert_eq!(single, suspect);
+            *self.tries.entry(row.id()).or_default() += 1;
             if single || batch.len() == limit {
                 return single;
             }
@@ -251,6 +255,7 @@ impl Sim {
             let key = row.event.key.clone();
             if self.hands[relay].offer_hot(address, key.as_deref(), now + LEASE) {
                 batch.push(hand_out(&mut self.fences, &mut self.newest, row, address, now));
+                *self.tries.entry(row.id()).or_default() += 1;
             }
         }
     }
@@ -262,9 +267,10 @@ impl Sim {
         let Some(turn) = self.turns.get_mut(turn) else { return };
         let Some(held) = turn.batch.iter_mut().find(|held| held.outcome.is_none()) else { return };
         if let Some(outcome) = policy.spent(&held.event, held.attempt) {
-            held.outcome = Some(outcome);
+            (held.outcome, held.tried) = (Some(outcome), true);
             return;
         }
+        assert!(held.attempt <= ATTEMPTS, "an event was offered after its last attempt");
         let key = held.event.key.clone().filter(|_| order == Order::Hold);
         let held_back = key.as_ref().is_some_and(|key| turn.refused.contains(key));
         let answer = if held_back { Err(Refusal::Held) } else { answer(says) };
@@ -274,6 +280,7 @@ impl Sim {
         if let (Some(key), Err(_)) = (key, &answer) {
             turn.refused.insert(key);
         }
+        held.tried = !held_back && !matches!(says, Says::Down);
         held.outcome = Some(policy.judge(&held.event, held.attempt, answer, 1.0));
     }
 
@@ -288,6 +295,7 @@ impl Sim {
             let outcome = held.outcome.unwrap_or(Outcome::Release { after: Duration::ZERO });
             let current = turn.epoch == self.lease.epoch;
             if current && self.hands[relay].settle(held.address, &outcome) {
+                *self.tries.entry(held.event.id).or_default() -= u32::from(!held.tried);
                 self.move_row(held.address, held.fence, &outcome);
             } else {
                 self.must_be_stale(held.address, held.fence, &outcome);
@@ -308,6 +316,7 @@ impl Sim {
         assert_eq!(self.newest[&row.id()], fence, "only the newest claim is in a hand");
         assert!(row.settle(fence, outcome, self.now), "the newest fence settles");
         assert!(!row.settle(fence, outcome, self.now), "a claim is settled once");
+        assert_eq!(row.attempt, self.tries[&row.id()], "attempts are what was tried");
         match row.place {
             Place::Sent(_) => self.sent.push(row),
             Place::Dead => {
@@ -355,6 +364,7 @@ impl Sim {
         if which < self.dead.len() {
             let mut row = self.dead.remove(which);
             assert!(row.requeue(self.now) && !row.requeue(self.now));
+            self.tries.remove(&row.id());
             let number = self.number();
             self.later.insert(number, (0, row));
         }
@@ -390,8 +400,10 @@ impl Sim {
     /// I2: once faults end, every committed event is sent or dead.
     fn calm(&mut self) {
         self.crash(1);
+        self.now = self.now + LEASE * 2;
         for _ in 0..self.committed.len() * 4 + 8 {
-            self.now = self.now + LEASE * 2;
+            // Longer than any wait, shorter than the lease: nobody takes over from here on.
+            self.now = self.now + LEASE / 2;
             self.claim(0, 4);
             while let Some(turn) = self.turns.pop() {
                 self.turns.insert(0, turn);
@@ -418,7 +430,7 @@ fn hand_out(
     row.claim(fence, now, LEASE);
     newest.insert(row.id(), fence);
     let event = row.event.clone();
-    Held { address, event, fence, attempt: row.attempt, outcome: None }
+    Held { address, event, fence, attempt: row.attempt, outcome: None, tried: false }
 }
 
 fn policy() -> Policy {
