@@ -68,6 +68,8 @@ struct Held {
 pub(super) struct Side {
     ground: Box<dyn Ground>,
     seats: Vec<Seat>,
+    /// Relays that fell asleep and were replaced. What they held may still be settled, late.
+    asleep: Vec<Seat>,
     events: Vec<EventId>,
     held: Vec<Held>,
     begun: Vec<(String, EventId, Fence)>,
@@ -76,11 +78,12 @@ pub(super) struct Side {
 impl Side {
     pub(super) async fn new(ground: Box<dyn Ground>) -> Side {
         let seats = vec![seat(&*ground).await, seat(&*ground).await, seat(&*ground).await];
-        Side { ground, seats, events: Vec::new(), held: Vec::new(), begun: Vec::new() }
+        let (asleep, events, held, begun) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Side { ground, seats, asleep, events, held, begun }
     }
 
     pub(super) async fn close(self) {
-        for seat in self.seats {
+        for seat in self.seats.into_iter().chain(self.asleep) {
             seat.outbox.close().await;
         }
     }
@@ -102,8 +105,15 @@ impl Side {
                 Answer::Nothing
             }
             Op::Crash { relay } => {
-                self.seats[*relay].outbox.close().await;
-                self.seats[*relay] = seat(&*self.ground).await;
+                let gone = self.replace(*relay).await;
+                self.held
+                    .retain(|held| gone.lanes.iter().all(|lane| !Arc::ptr_eq(lane, &held.lane)));
+                gone.outbox.close().await;
+                Answer::Nothing
+            }
+            Op::Sleep { relay } => {
+                let asleep = self.replace(*relay).await;
+                self.asleep.push(asleep);
                 Answer::Nothing
             }
             Op::Release { relay, lane } => {
@@ -131,6 +141,11 @@ impl Side {
         let page = Page { limit: 1000, after: None, payloads: true };
         let found = catalog.find(&Filter::default(), &page).await.expect("the store lists");
         View { counts, rows: found.events }
+    }
+
+    async fn replace(&mut self, relay: usize) -> Seat {
+        let new = seat(&*self.ground).await;
+        std::mem::replace(&mut self.seats[relay], new)
     }
 
     async fn put(&mut self, op: &Op) -> Answer {

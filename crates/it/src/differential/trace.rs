@@ -17,6 +17,7 @@ pub enum Op {
     Settle { claims: Vec<usize>, end: End, through: Option<usize> },
     Advance { millis: u64 },
     Crash { relay: usize },
+    Sleep { relay: usize },
     Release { relay: usize, lane: usize },
     Requeue { events: Vec<usize>, filter: Option<u8>, limit: usize },
     Find { filter: u8, limit: usize },
@@ -81,7 +82,8 @@ fn op(rng: &mut Rng, relays: usize) -> Op {
             through: (rng.u8(..12) == 0).then(|| rng.usize(..2 * relays)),
         },
         74..82 => Op::Advance { millis: step(rng) },
-        82..85 => Op::Crash { relay },
+        82..84 => Op::Crash { relay },
+        84 => Op::Sleep { relay },
         85..87 => Op::Release { relay, lane: rng.usize(..2) },
         87..90 => Op::Requeue {
             events: (0..rng.usize(..3)).map(|_| rng.usize(..100)).collect(),
