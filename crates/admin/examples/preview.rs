@@ -77,8 +77,8 @@ fn history(orders: &Shelf, relay: &Relay) {
         let mut event = order(1_284_310 + number);
         event.created = now - back;
         let status = match fastrand::u8(..20) {
-            0..2 => Status::Dead,
-            2 => Status::Retry,
+            0..2 if number < 390 => Status::Dead,
+            2 if number < 390 => Status::Retry,
             3 if number > 380 => Status::Dispatching,
             4..6 if number > 380 => Status::New,
             _ => Status::Sent,
@@ -101,7 +101,7 @@ fn history(orders: &Shelf, relay: &Relay) {
 }
 
 fn moment(event: &Event, attempt: u32) -> Moment {
-    let at = event.created + Duration::from_secs(u64::from(attempt * attempt) * 7);
+    let at = event.created + Duration::from_secs(u64::from(attempt * attempt) * 4);
     Moment { at, attempt, cause: cause() }
 }
 
@@ -145,6 +145,7 @@ async fn live(orders: Arc<Shelf>, relay: Arc<Relay>) {
         let mut rows = orders.rows.lock().expect("no holder panics");
         for row in rows.iter_mut().filter(|row| row.status == Status::New) {
             row.status = Status::Sent;
+            row.attempts = 1;
             row.updated = Millis::now();
         }
         for _ in 0..fastrand::u8(2..9) {

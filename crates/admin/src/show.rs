@@ -17,14 +17,19 @@ impl Stamp {
     /// Shows a moment as seen now.
     pub(crate) fn new(moment: Millis, now: Millis) -> Stamp {
         let ago = if moment > now {
-            format!("in {}", span(moment.since(now)))
+            format!("in {}", rough(moment.since(now)))
         } else {
             match now.since(moment) {
                 gone if gone < Duration::from_secs(2) => "just now".to_string(),
-                gone => format!("{} ago", span(gone)),
+                gone => format!("{} ago", rough(gone)),
             }
         };
         Stamp { exact: moment.to_string(), ago }
+    }
+
+    /// Returns the exact moment as a table shows it, in UTC.
+    pub(crate) fn clock(&self) -> String {
+        self.exact.replacen('T', " ", 1).trim_end_matches('Z').to_string()
     }
 }
 
@@ -38,6 +43,16 @@ pub(crate) fn span(span: Duration) -> String {
         60..3600 => two(secs / 60, "min", secs % 60, "s"),
         3600..86_400 => two(secs / 3600, "h", secs / 60 % 60, "min"),
         _ => two(secs / 86_400, "d", secs / 3600 % 24, "h"),
+    }
+}
+
+/// Shows a span with its largest unit.
+fn rough(span: Duration) -> String {
+    match span.as_secs() {
+        secs @ 0..60 => format!("{secs} s"),
+        secs @ 60..3600 => format!("{} min", secs / 60),
+        secs @ 3600..86_400 => format!("{} h", secs / 3600),
+        secs => format!("{} d", secs / 86_400),
     }
 }
 
@@ -98,9 +113,10 @@ mod tests {
         let stamp = |ago: i64| Stamp::new(Millis(now.0 - ago), now).ago;
         assert_eq!(stamp(500), "just now");
         assert_eq!(stamp(12_000), "12 s ago");
-        assert_eq!(stamp(184_000), "3 min 4 s ago");
+        assert_eq!(stamp(184_000), "3 min ago");
         assert_eq!(stamp(-7_200_000), "in 2 h");
         assert_eq!(span(Duration::from_millis(1_250)), "1.2 s");
+        assert_eq!(span(Duration::from_secs(184)), "3 min 4 s");
         assert_eq!(number(1_234_567), "1,234,567");
         assert_eq!(number(999), "999");
         assert_eq!(bytes(1), "1 byte");

@@ -42,5 +42,11 @@ if (said) {
   const { tone, text } = JSON.parse(said);
   flash.hidden = false;
   flash.dataset.tone = tone;
-  flash.textContent = text;
+  const close = document.createElement("button");
+  close.type = "button";
+  close.className = "copy";
+  close.setAttribute("aria-label", "Close");
+  close.textContent = "×";
+  close.addEventListener("click", () => (flash.hidden = true));
+  flash.replaceChildren(text, close);
 }

@@ -103,7 +103,7 @@ export class Chart {
       const place = { class: "axis", x: PAD.left - 8, y: y + 3.5, "text-anchor": "end" };
       grid.append(draw("text", place, short((top * step) / 4)));
     }
-    const step = this.window / (width < 420 ? 3 : 5);
+    const step = { 60: 15, 300: 60 }[this.window] ?? (width < 420 ? 300 : 180);
     for (let back = 0; back <= this.window; back += step) {
       const anchor = back === 0 ? "end" : back === this.window ? "start" : "middle";
       const place = { class: "axis", x: this.x(last - back), y: height - 5, "text-anchor": anchor };
@@ -115,13 +115,26 @@ export class Chart {
 
   #line({ key, tone, area }, shown) {
     if (shown.length < 2 || (!area && shown.every((beat) => !beat[key]))) return [];
-    const points = shown.map((b) => `${this.x(b.second).toFixed(1)} ${this.y(b[key]).toFixed(1)}`);
-    const path = `M${points.join("L")}`;
+    const path = this.#path(shown, key, area);
     const line = draw("path", { class: `line tone-${tone}`, d: path });
     if (!area) return [line];
     const [from, to] = [this.x(shown[0].second), this.x(shown.at(-1).second)];
     const fill = `${path}L${to} ${this.y(0)}L${from} ${this.y(0)}Z`;
     return [draw("path", { class: `area tone-${tone}`, d: fill }), line];
+  }
+
+  /** Joins the seconds; a line without an area leaves out the stretches where nothing happened. */
+  #path(shown, key, area) {
+    let pen = "M";
+    let path = "";
+    shown.forEach((beat, place) => {
+      const quiet = ![shown[place - 1], beat, shown[place + 1]].some((near) => near?.[key]);
+      if (area || !quiet) {
+        path += `${pen}${this.x(beat.second).toFixed(1)} ${this.y(beat[key]).toFixed(1)}`;
+      }
+      pen = area || !quiet ? "L" : "M";
+    });
+    return path;
   }
 
   #slide(lines, width) {

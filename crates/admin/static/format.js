@@ -19,11 +19,18 @@ function two(large, unit, small, smallUnit) {
   return `${Math.floor(large)} ${unit}${rest ? ` ${rest} ${smallUnit}` : ""}`;
 }
 
-/** Writes a moment as seen from another. */
+/** Writes a moment as seen from another, with its largest unit. */
 export function ago(moment, now) {
   const gone = now - moment;
-  if (gone < 0) return `in ${span(-gone)}`;
-  return gone < 2000 ? "just now" : `${span(gone)} ago`;
+  if (gone < 0) return `in ${rough(-gone)}`;
+  return gone < 2000 ? "just now" : `${rough(gone)} ago`;
+}
+
+function rough(millis) {
+  const seconds = Math.floor(millis / 1000);
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  return seconds < 86400 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86400)} d`;
 }
 
 /** Names a number of events. */

@@ -45,6 +45,7 @@ struct Group {
     code: &'static str,
     topic: String,
     count: String,
+    share: u64,
     newest: Stamp,
     href: String,
     chosen: bool,
@@ -137,10 +138,12 @@ async fn summary(outbox: &Outbox, asked: &Typed) -> Result<(Vec<Group>, bool), S
     let mut counted: Vec<_> = counted.into_iter().collect();
     counted.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));
     let now = Millis::now();
+    let most = counted.first().map_or(1, |(_, (count, _))| *count);
     let group = |((code, topic), (count, newest)): ((&'static str, &str), (u64, Millis))| Group {
         code,
         topic: topic.to_string(),
         count: number(count),
+        share: count * 100 / most,
         newest: Stamp::new(newest, now),
         href: Typed {
             outbox: asked.outbox.clone(),

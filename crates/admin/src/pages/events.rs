@@ -6,7 +6,7 @@ use askama::Template;
 use axum::extract::{Extension, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
-use event::{EXPLANATIONS, Listing, Millis, Status};
+use event::{Counts, EXPLANATIONS, Listing, Millis, Status};
 
 use super::rows::{Choice, Row};
 use super::{Frame, Trouble, html};
@@ -14,6 +14,7 @@ use crate::app::App;
 use crate::problem::Problem;
 use crate::search::{Typed, Wrong};
 use crate::session::Who;
+use crate::show::number;
 
 #[derive(Template)]
 #[template(path = "events.html")]
@@ -33,8 +34,8 @@ struct EventsPage {
 
 /// A status to choose, as a link that keeps the rest of the filter.
 struct StatusLink {
-    name: &'static str,
     label: &'static str,
+    count: Option<String>,
     href: String,
     chosen: bool,
 }
@@ -75,7 +76,7 @@ pub(crate) async fn page(
     let page = EventsPage {
         frame,
         outboxes: choices(&app, &typed.outbox),
-        statuses: statuses(&asked),
+        statuses: statuses(&app, &asked, &typed.outbox).await,
         codes: EXPLANATIONS.iter().map(|explanation| explanation.code.as_str()).collect(),
         rows: listing.events.iter().map(|listed| Row::new(&typed.outbox, listed, now)).collect(),
         wrong,
@@ -94,15 +95,29 @@ pub(super) fn choices(app: &App, chosen: &str) -> Vec<Choice> {
     app.outboxes.iter().map(|outbox| choice(&outbox.name)).collect()
 }
 
-fn statuses(asked: &Typed) -> Vec<StatusLink> {
-    let link = |name: &'static str, label| StatusLink {
-        name,
+/// Lists the statuses to choose from, with what the outbox counts while nothing else narrows.
+async fn statuses(app: &App, asked: &Typed, outbox: &str) -> Vec<StatusLink> {
+    let narrowed = Typed { status: String::new(), ..asked.clone() }.narrows();
+    let tallies = if narrowed { Vec::new() } else { app.tallies().await };
+    let counts = tallies.iter().find(|t| t.outbox == outbox).and_then(|t| t.counts.as_ref().ok());
+    let link = |name: &'static str, label, count: Option<u64>| StatusLink {
         label,
+        count: count.map(number),
         href: Typed { status: name.to_string(), after: String::new(), ..asked.clone() }
             .href("/events"),
         chosen: asked.status.eq_ignore_ascii_case(name),
     };
-    let all = std::iter::once(link("", "All"));
-    all.chain(Status::ALL.into_iter().map(|status| link(status.as_str(), status.as_str())))
-        .collect()
+    let of = |status: Status| counts.map(|counts| counted(counts, status));
+    let known = Status::ALL.into_iter().map(|s| link(s.as_str(), s.as_str(), of(s)));
+    std::iter::once(link("", "All", None)).chain(known).collect()
+}
+
+fn counted(counts: &Counts, status: Status) -> u64 {
+    match status {
+        Status::New => counts.new,
+        Status::Dispatching => counts.dispatching,
+        Status::Retry => counts.retry,
+        Status::Sent => counts.sent,
+        Status::Dead => counts.dead,
+    }
 }
