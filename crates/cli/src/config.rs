@@ -20,7 +20,7 @@ mod written;
 use std::path::Path;
 
 pub(crate) use meant::{Chores, Config, Kind, Outbox, Route, Sink};
-use place::Place;
+use place::{DEFAULT_NAME, Place};
 pub(crate) use place::{Problem, Problems};
 pub(crate) use print::document;
 pub(crate) use sealed::Sealed;
@@ -29,7 +29,6 @@ use written::Written;
 
 /// The defaults, the reference and the example, in one file.
 pub(crate) const DEFAULT: &str = include_str!("../../../postbox.default.toml");
-const DEFAULT_NAME: &str = "postbox.default.toml";
 
 /// Loads the config of a file, with the environment over it.
 pub(crate) fn load(file: &Path) -> Result<Config, Problems> {

@@ -148,7 +148,7 @@ impl Relaying {
                 sink,
                 clock: Arc::new(SystemClock),
                 policy: self.config.policy.clone(),
-                options: options(outbox),
+                options: options(outbox, planned.sink.is_some()),
             });
         }
         Ok(lanes)
@@ -170,13 +170,14 @@ impl Relaying {
     }
 }
 
-fn options(outbox: &config::Outbox) -> relay::Options {
+/// Where no route leads there is nothing to go faster for: one turn is enough.
+fn options(outbox: &config::Outbox, routed: bool) -> relay::Options {
     relay::Options {
         batch: outbox.batch,
         bytes: outbox.bytes,
         lease: outbox.lease,
         idle: outbox.idle,
-        turns: outbox.turns,
+        turns: if routed { outbox.turns } else { 1 },
         drain: outbox.drain,
     }
 }

@@ -99,8 +99,12 @@ struct Relay {
 
 impl Relay {
     fn start(home: &Home) -> Relay {
-        let mut child =
-            home.command(&["run"]).stdout(Stdio::piped()).spawn().expect("the binary runs");
+        let mut child = home
+            .command(&["run"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the binary runs");
         let (said, lines) = mpsc::channel();
         let stdout = BufReader::new(child.stdout.take().expect("it is piped"));
         std::thread::spawn(move || {

@@ -57,12 +57,9 @@ async fn examine_all(global: &Global, which: &Which) -> anyhow::Result<Vec<Findi
             return Ok(problems.0.iter().map(bad).collect());
         }
     };
-    let mut findings = vec![found(
-        Grade::Good,
-        "config",
-        format!("{} says nothing that cannot be", global.config.display()),
-    )];
-    findings.extend(secret_files(&config));
+    let mut findings =
+        vec![found(Grade::Good, "config", format!("{} is right", global.config.display()))];
+    findings.extend(secret_files(&config, &global.config));
     for chosen in outboxes::choose(global, which)? {
         findings.extend(examine(&chosen).await);
     }
@@ -73,15 +70,15 @@ async fn examine_all(global: &Global, which: &Which) -> anyhow::Result<Vec<Findi
     Ok(findings)
 }
 
-fn secret_files(config: &Config) -> Vec<Finding> {
-    let mut files: Vec<&Path> = Vec::new();
-    files.extend(config.admin.token.as_ref().and_then(config::Sealed::file));
+/// Looks at the files that hold secrets; the config is one of them if it holds any inline.
+fn secret_files(config: &Config, file: &Path) -> Vec<Finding> {
+    let mut secrets: Vec<&config::Sealed> = config.admin.token.iter().collect();
     for sink in &config.sinks {
         if let Kind::Http(http) = &sink.kind {
-            let named = http.headers.iter().map(|(_, sealed)| sealed);
-            files.extend(http.secrets.iter().chain(named).filter_map(config::Sealed::file));
+            secrets.extend(http.secrets.iter().chain(http.headers.iter().map(|(_, s)| s)));
         }
     }
+    let mut files: Vec<&Path> = secrets.iter().filter_map(|s| s.file(file)).collect();
     files.sort_unstable();
     files.dedup();
     files.into_iter().map(secret_file).collect()
@@ -107,7 +104,10 @@ async fn examine(chosen: &Chosen) -> Vec<Finding> {
     };
     let mut findings = vec![found(Grade::Good, what.clone(), "opens, and its schema fits")];
     match opened.outbox.examine().await {
-        Ok(found) => findings.extend(found),
+        Ok(all) => findings.extend(
+            all.into_iter()
+                .map(|finding| Finding { what: format!("{what}: {}", finding.what), ..finding }),
+        ),
         Err(error) => findings.push(found(Grade::Bad, what, error.to_string())),
     }
     opened.outbox.close().await;

@@ -50,13 +50,13 @@ fn list(out: Out) -> anyhow::Result<End> {
     Ok(End::Fine)
 }
 
-/// Takes the first sentence below the heading.
+/// Takes the first thing said below the headings: a sentence, or its part before a colon.
 fn summary(page: &str) -> String {
-    let body = page.lines().skip(1).skip_while(|line| line.trim().is_empty());
-    let paragraph: Vec<&str> = body.take_while(|line| !line.trim().is_empty()).collect();
+    let body = page.lines().skip_while(|line| line.is_empty() || line.starts_with('#'));
+    let paragraph: Vec<&str> = body.take_while(|line| !line.is_empty()).collect();
     let text = paragraph.join(" ");
-    let end = text.find(". ").map_or(text.len(), |at| at + 1);
-    text[..end].to_owned()
+    let end = [". ", ": "].iter().filter_map(|mark| text.find(mark)).min();
+    text[..end.unwrap_or(text.len())].trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]
@@ -64,7 +64,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_summary_is_the_first_sentence_below_the_heading() {
-        assert_eq!(summary("# code\n\nIt is\ndown. Wait.\n\nMore.\n"), "It is down.");
+    fn a_summary_is_the_first_sentence_below_the_headings() {
+        assert_eq!(summary("# code\n\n## What\n\nIt is\ndown. Wait.\n\nMore.\n"), "It is down");
+        assert_eq!(summary("# code\n\nIt is down: nobody is there.\n"), "It is down");
     }
 }

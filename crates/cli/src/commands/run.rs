@@ -53,13 +53,10 @@ impl Run {
 
 fn greet(config: &Config, relaying: &Relaying) {
     for outbox in &config.outboxes {
-        for planned in wire::plan(config, &outbox.name) {
-            let (name, url, sink) = (&outbox.name, &outbox.url, planned.name());
-            match planned.sink {
-                Some(_) => tracing::info!(outbox = name, %url, sink, "relaying"),
-                None => tracing::debug!(outbox = name, "what no route takes goes dead"),
-            }
-        }
+        let plan = wire::plan(config, &outbox.name);
+        let sinks: Vec<&str> = plan.iter().filter_map(|p| p.sink).map(|s| &*s.name).collect();
+        let (name, url, sinks) = (&outbox.name, &outbox.url, sinks.join(", "));
+        tracing::info!("outbox {name} ({url}) goes to {sinks}");
     }
     if let Some(address) = relaying.console() {
         tracing::info!("console at http://{address}/");

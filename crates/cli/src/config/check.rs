@@ -67,7 +67,10 @@ fn check_outbox(outbox: &Outbox, problems: &mut Problems) {
         && idle.value >= lease.value
     {
         let text = format!("`idle` in {title} must be shorter than its lease");
-        problems.add(&idle.place, format!("{text}, which is {}", duration::text(lease.value)));
+        problems.add(
+            idle.place.or(&lease.place),
+            format!("{text}, which is {}", duration::text(lease.value)),
+        );
     }
     if let (Some(sent), Some(inbox)) = (&outbox.keep_sent, &outbox.keep_inbox)
         && inbox.value < sent.value
@@ -78,7 +81,7 @@ fn check_outbox(outbox: &Outbox, problems: &mut Problems) {
             duration::text(inbox.value),
             duration::text(sent.value),
         );
-        problems.add(&inbox.place, text);
+        problems.add(inbox.place.or(&sent.place), text);
     }
 }
 
@@ -148,7 +151,7 @@ fn check_route(route: &Route, written: &Written, problems: &mut Problems) {
                 outbox.name,
                 duration::text(lease.value / 2),
             );
-            problems.add(&timeout.place, text);
+            problems.add(timeout.place.or(&lease.place), text);
         }
     }
 }
@@ -171,6 +174,7 @@ fn check_patience(written: &Written, problems: &mut Problems) {
         if first.value > longest.value {
             let (a, b) = (duration::text(first.value), duration::text(longest.value));
             let place = if base.is_some() { &first.place } else { &longest.place };
+            let place = place.or(&first.place).or(&longest.place);
             problems.add(place, format!("`backoff` is {a}, longer than `backoff_cap`, {b}"));
         }
     }

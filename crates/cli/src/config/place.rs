@@ -14,6 +14,19 @@ pub(crate) enum Place {
     Variable(String),
 }
 
+/// The name of the file that is compiled in.
+pub(crate) const DEFAULT_NAME: &str = "postbox.default.toml";
+
+impl Place {
+    /// Returns this place, or the other if nobody wrote this one: it is a default.
+    pub(crate) fn or<'a>(&'a self, other: &'a Place) -> &'a Place {
+        match self {
+            Place::Line(file, _) if **file == *DEFAULT_NAME => other,
+            _ => self,
+        }
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -59,11 +59,12 @@ impl Sealed {
         Ok(Sealed { origin: origin.clone(), value: Secret::new(value) })
     }
 
-    /// Returns the file it is in, if it is in one.
-    pub(crate) fn file(&self) -> Option<&Path> {
+    /// Returns the file it is in, if it is in one: its own, or the config.
+    pub(crate) fn file<'a>(&'a self, config: &'a Path) -> Option<&'a Path> {
         match &self.origin.0 {
             Origin::File(path) => Some(path),
-            _ => None,
+            Origin::Inline(_) => Some(config),
+            Origin::Variable(_) => None,
         }
     }
 }

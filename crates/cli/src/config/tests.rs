@@ -174,6 +174,11 @@ fn relations_between_values_are_checked() {
         let said = problems(&SMALL.replace(from, to));
         assert!(said.len() == 1 && said[0].contains(expected), "{to}: {said:#?}");
     }
+    let said = problems(&SMALL.replace("url = \"sqlite", "lease = \"20s\"\nurl = \"sqlite"));
+    assert!(
+        said[0].starts_with("postbox.toml:3: `timeout`"),
+        "a default is nobody's line: {said:?}"
+    );
     let said = problems("");
     assert!(said.iter().any(|line| line.contains("there is no outbox")), "{said:?}");
 }

@@ -71,12 +71,12 @@ impl Live {
         };
         [
             paint(Tone::Dim, format!("{:>4}s", elapsed.as_secs())),
-            format!("placed {}", self.shop.placed()),
-            paint(Tone::Good, format!("sent {}", counts.sent)),
-            paint(waiting, format!("pending {}", counts.pending())),
-            paint(dead, format!("dead {}", counts.dead)),
-            format!("taken in {}", self.inventory.taken_in()),
-            paint(Tone::Dim, format!("duplicates {}", self.inventory.duplicates())),
+            format!("placed {:<4}", self.shop.placed()),
+            paint(Tone::Good, format!("sent {:<4}", counts.sent)),
+            paint(waiting, format!("pending {:<3}", counts.pending())),
+            paint(dead, format!("dead {:<2}", counts.dead)),
+            format!("taken in {:<4}", self.inventory.taken_in()),
+            paint(Tone::Dim, format!("duplicates {:<2}", self.inventory.duplicates())),
             state,
         ]
         .join("  ")
@@ -86,7 +86,8 @@ impl Live {
         if !self.redraw {
             return say(self.out, line);
         }
-        let text = format!("\r{line}\u{1b}[K");
+        // Without wrapping, a line that is too long for the terminal is cut and not spread.
+        let text = format!("\r\u{1b}[?7l{line}\u{1b}[K\u{1b}[?7h");
         let write = |writer: &mut dyn Write| {
             writer.write_all(text.as_bytes()).and_then(|()| writer.flush())
         };
