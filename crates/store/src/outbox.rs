@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use event::{Catalog, Cause, Chores, Code, Event, Inbox, Millis, Order, Source, StoreError, Topics};
+use event::{
+    Catalog, Cause, Chores, Code, Event, Inbox, Millis, Order, Source, StoreError, Topics,
+};
 
 use crate::sqlite;
 

@@ -94,8 +94,7 @@ impl Chores for MemoryCatalog {
         let mut state = self.0.state();
         let mut sent = 0;
         state.entries.retain(|entry| {
-            let old =
-                matches!(entry.row.place, Place::Sent(_)) && entry.updated < now - keep.sent;
+            let old = matches!(entry.row.place, Place::Sent(_)) && entry.updated < now - keep.sent;
             let trim = old && sent < keep.step as u64;
             sent += u64::from(trim);
             !trim

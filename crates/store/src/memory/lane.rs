@@ -232,8 +232,7 @@ fn settle(state: &mut State, end: &Settlement, now: Millis) -> bool {
         return false;
     }
     entry.updated = now;
-    let moved = end.address.shelf == Shelf::Hot
-        && entry.row.place == Place::Waiting(Shelf::Later);
+    let moved = end.address.shelf == Shelf::Hot && entry.row.place == Place::Waiting(Shelf::Later);
     if moved {
         entry.number = later;
         state.later = later;
