@@ -37,7 +37,7 @@ enum Step {
     Fmt,
     /// Clippy has nothing to say
     Clippy,
-    /// The program builds
+    /// The program and its tests build
     Build,
     /// Unit, documentation, contract, integration and browser tests pass, on real servers
     Test,
@@ -59,7 +59,9 @@ pub(crate) fn test(args: &Args) -> Result<ExitCode> {
                 let all = ["clippy", "--quiet", "--workspace", "--all-targets", "--"];
                 cargo_step(&run, &[&all[..], &["-D", "warnings"]].concat())
             }),
-            Step::Build => report.step("build", || cargo_step(&run, &["build", "--quiet"])),
+            Step::Build => report.step("build", || {
+                cargo_step(&run, &["test", "--quiet", "--workspace", "--no-run"])
+            }),
             Step::Test => {
                 report.step("servers", || servers(&run, &mut world));
                 let mut tally = Tally::default();

@@ -8,3 +8,4 @@ pub mod process;
 pub mod receiver;
 pub mod site;
 pub mod suite;
+pub mod world;

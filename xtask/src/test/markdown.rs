@@ -27,8 +27,8 @@ fn file_of(link: &str) -> Option<String> {
     (!elsewhere && !file.is_empty()).then(|| file.to_owned())
 }
 
-/// Returns the scripts of a page that are marked to be run: blocks that open with ```` ```sh run ````
-/// and the lines after `$ ` in blocks that open with ```` ```console run ````.
+/// Returns the scripts of a page that are marked to be run: blocks marked `sh run`, and what
+/// follows `$ ` in blocks marked `console run`.
 pub(super) fn scripts(page: &str) -> Vec<String> {
     let mut scripts = Vec::new();
     let mut open: Option<(bool, String)> = None;

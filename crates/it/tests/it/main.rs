@@ -4,6 +4,8 @@ mod contract;
 mod crash;
 mod differential;
 mod flow;
+mod house;
 mod outage;
 mod shell;
 mod stop;
+mod world;
