@@ -3,7 +3,7 @@
 //! It prints the address and serves until it is interrupted. With `POSTBOX_TOKEN` set it asks for
 //! that token.
 
-#[path = "../tests/fake/mod.rs"]
+#[path = "../tests/console/fake.rs"]
 mod fake;
 
 use std::io::Write;

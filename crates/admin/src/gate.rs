@@ -1,11 +1,14 @@
 //! What every request passes before a handler sees it, and every answer on its way out.
 
+use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::body::{Bytes, to_bytes};
+use axum::extract::{FromRequest, FromRequestParts, Request, State};
+use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use event::Millis;
@@ -16,7 +19,7 @@ use crate::problem::Problem;
 use crate::session::{Sessions, Who};
 
 /// Bytes of a request's body at the most.
-pub(crate) const BODY: usize = 64 * 1024;
+const BODY: usize = 64 * 1024;
 /// How long an answer may take to begin.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The header that no form of another site can set.
@@ -31,10 +34,18 @@ const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
 pub(crate) struct Peer(pub(crate) IpAddr);
 
 impl Peer {
-    /// Returns the peer of a request; all strangers are one.
-    pub(crate) fn of(request: &Request) -> IpAddr {
-        let peer = request.extensions().get::<Peer>();
+    /// Returns the peer of a request; all that are not known are one.
+    fn of(extensions: &Extensions) -> IpAddr {
+        let peer = extensions.get::<Peer>();
         peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Peer {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Peer, Infallible> {
+        Ok(Peer(Peer::of(&parts.extensions)))
     }
 }
 
@@ -88,8 +99,18 @@ pub(crate) async fn origin(
     Err(Problem::forbidden("a change must come from the console's own pages, not another site"))
 }
 
-/// The answer to a body beyond the limit.
-pub(crate) fn too_large() -> Problem {
+/// A request's body, within the limit.
+pub(crate) struct Body(pub(crate) Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for Body {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _state: &S) -> Result<Body, Problem> {
+        to_bytes(request.into_body(), BODY).await.map(Body).map_err(|_| too_large())
+    }
+}
+
+fn too_large() -> Problem {
     let detail = format!("a request's body has at most {BODY} bytes");
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail)
 }
@@ -119,9 +140,10 @@ pub(crate) async fn visitor(
     let who = match identify(&app, &request)? {
         Some(who) => who,
         None if is_page(request.uri().path()) && reads(request.method()) => {
-            let mut to = form_urlencoded::Serializer::new(String::from("/login?"));
             let here = request.uri().path_and_query().map_or("/", |path| path.as_str());
-            return Ok(Redirect::to(&to.append_pair("next", here).finish()).into_response());
+            let mut query = form_urlencoded::Serializer::new(String::new());
+            let to = format!("/login?{}", query.append_pair("next", here).finish());
+            return Ok(Redirect::to(&to).into_response());
         }
         None => {
             let detail = "a token is needed: Authorization: Bearer …, or sign in at /login";
@@ -144,7 +166,7 @@ fn identify(app: &App, request: &Request) -> Result<Option<Who>, Problem> {
     let Some(token) = Sessions::bearer(request.headers()) else {
         return Ok(app.sessions.find(request.headers(), Millis::now()));
     };
-    admit(app, Peer::of(request), token).map(|opened| opened.then_some(Who::Bearer))
+    admit(app, Peer::of(request.extensions()), token).map(|opened| opened.then_some(Who::Bearer))
 }
 
 /// Tries a token. An address that guessed wrong too often is not even heard.

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Bytes;
 use axum::extract::State;
 use event::{EventId, Filter, Page, Requeued, Status, StoreError};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::app::{App, Outbox};
+use crate::gate::Body;
 use crate::problem::{Problem, ProblemBody};
 use crate::search::Typed;
 
@@ -175,7 +175,7 @@ fn view(dry_run: bool, done: &Requeued, more: bool) -> RequeuedView {
         (status = 503, body = ProblemBody)))]
 pub(crate) async fn requeue(
     State(app): State<Arc<App>>,
-    body: Bytes,
+    Body(body): Body,
 ) -> Result<Json<RequeuedView>, Problem> {
     let body: RequeueBody = serde_json::from_slice(&body)
         .map_err(|error| Problem::bad(format!("the body is no requeue: {error}")))?;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::IntoResponse;
@@ -49,7 +49,6 @@ pub(crate) fn stoppable(
             let detail = "this path does not take that method";
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "wrong-method", detail)
         })
-        .layer(DefaultBodyLimit::max(gate::BODY))
         .layer(from_fn_with_state(app.clone(), gate::origin))
         .layer(from_fn(pages::dress))
         .layer(from_fn(gate::frame))

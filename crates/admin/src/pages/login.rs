@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::body::Bytes;
-use axum::extract::{Extension, RawQuery, Request, State};
+use axum::extract::{Extension, RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use event::Millis;
 
 use super::{Frame, html};
 use crate::app::App;
-use crate::gate::{BODY, Peer, admit, too_large};
+use crate::gate::{Body, Peer, admit};
 use crate::problem::Problem;
 use crate::session::{COOKIE, LASTS, Who};
 
@@ -38,10 +37,9 @@ pub(crate) async fn page(
 /// Opens a session for the right token.
 pub(crate) async fn enter(
     State(app): State<Arc<App>>,
-    request: Request,
+    Peer(peer): Peer,
+    Body(body): Body,
 ) -> Result<Response, Problem> {
-    let peer = Peer::of(&request);
-    let body = axum::body::to_bytes(request.into_body(), BODY).await.map_err(|_| too_large())?;
     let field = |wanted: &str| {
         form_urlencoded::parse(&body).find_map(|(name, value)| (name == wanted).then_some(value))
     };
@@ -61,7 +59,7 @@ pub(crate) async fn enter(
 pub(crate) async fn leave(
     State(app): State<Arc<App>>,
     Extension(who): Extension<Who>,
-    body: Bytes,
+    Body(body): Body,
 ) -> Result<Response, Problem> {
     let value = form_urlencoded::parse(&body)
         .find_map(|(name, value)| (name == "form").then_some(value))

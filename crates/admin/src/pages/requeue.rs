@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::body::Bytes;
 use axum::extract::{Extension, RawQuery, State};
 use axum::response::Html;
 
 use super::{Frame, html};
 use crate::app::App;
+use crate::gate::Body;
 use crate::problem::Problem;
 use crate::requeue::{Order, RequeuedView};
 use crate::search::Typed;
@@ -53,7 +53,7 @@ pub(crate) async fn confirm(
 pub(crate) async fn run(
     State(app): State<Arc<App>>,
     Extension(who): Extension<Who>,
-    body: Bytes,
+    Body(body): Body,
 ) -> Result<Html<String>, Problem> {
     let text = std::str::from_utf8(&body).map_err(|_| Problem::bad("the form is not UTF-8"))?;
     let form = Form::read(text)?;
