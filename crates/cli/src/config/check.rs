@@ -94,7 +94,7 @@ fn check_twins(outboxes: &[Outbox], problems: &mut Problems) {
         if let (Some(twin), Some(_)) = (twin, key(outbox)) {
             let (a, b) = (&outbox.name, &twin.name);
             let text = format!("[outbox.{a}] and [outbox.{b}] are the same table; remove one");
-            problems.add(&outbox.place, text);
+            problems.add(&outbox.head.place, text);
         }
     }
 }
@@ -182,7 +182,7 @@ fn check_patience(written: &Written, problems: &mut Problems) {
         at_least_one("attempts", "[[limit]]", &limit.attempts, problems);
         if limit.topic.is_none() && limit.kind.is_none() {
             let text = "[[limit]] names no events: give it a `topic`, a `type`, or both";
-            problems.add(&limit.place, text);
+            problems.add(&limit.head.place, text);
         }
     }
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use event::{Backoff, Order, Pattern};
 
-use super::place::{At, Place, Problems};
+use super::place::{At, Problems};
 use super::sealed::{Sealed, SecretOrigin, Url};
+use super::section::Head;
 use super::written::{self, Written};
 
 /// A config that can be acted on.
@@ -108,7 +109,7 @@ impl Config {
         let routes: Vec<_> = written.routes.iter().map(|w| route(w, problems)).collect();
         let policy = policy(written, problems);
         let (chores, admin) = (chores(written, problems), admin(written, problems));
-        let mut log = Need::new("[log]", &written.log.place, problems);
+        let mut log = Need::new("[log]", &written.log.head, problems);
         let format = log.of("format", &written.log.format);
         let filter = log.of("filter", &written.log.filter);
         Some(Config {
@@ -126,30 +127,25 @@ impl Config {
 /// Takes values that must be there out of one section.
 struct Need<'a> {
     title: String,
-    place: &'a Place,
+    head: &'a Head,
     problems: &'a mut Problems,
 }
 
 impl<'a> Need<'a> {
-    fn new(title: impl Into<String>, place: &'a Place, problems: &'a mut Problems) -> Need<'a> {
-        Need { title: title.into(), place, problems }
+    fn new(title: impl Into<String>, head: &'a Head, problems: &'a mut Problems) -> Need<'a> {
+        Need { title: title.into(), head, problems }
     }
 
-    fn of<T: Clone>(&mut self, key: &str, value: &Option<At<T>>) -> Option<T> {
-        if value.is_none() {
-            let said = |p: &super::place::Problem| {
-                p.text.starts_with(&format!("`{key}` in {}:", self.title))
-            };
-            if !self.problems.0.iter().any(said) {
-                self.problems.add(self.place, format!("{} needs `{key}`", self.title));
-            }
+    fn of<T: Clone>(&mut self, key: &'static str, value: &Option<At<T>>) -> Option<T> {
+        if value.is_none() && !self.head.wrong.contains(&key) {
+            self.problems.add(&self.head.place, format!("{} needs `{key}`", self.title));
         }
         value.as_ref().map(|at| at.value.clone())
     }
 
     fn read<T: Clone, M>(
         &mut self,
-        key: &str,
+        key: &'static str,
         value: &Option<At<T>>,
         read: impl FnOnce(&T) -> Result<M, String>,
     ) -> Option<M> {
@@ -167,7 +163,7 @@ impl<'a> Need<'a> {
 
 fn outbox(written: &written::Outbox, problems: &mut Problems) -> Option<Outbox> {
     let title = format!("[outbox.{}]", written.name);
-    let mut need = Need::new(title, &written.place, problems);
+    let mut need = Need::new(title, &written.head, problems);
     let url = need.read("url", &written.url, |text| Url::read(text));
     let table = need.of("table", &written.table);
     let (batch, bytes) = (need.of("batch", &written.batch), need.of("bytes", &written.bytes));
@@ -195,7 +191,7 @@ fn outbox(written: &written::Outbox, problems: &mut Problems) -> Option<Outbox> 
 
 fn sink(written: &written::Sink, problems: &mut Problems) -> Option<Sink> {
     let title = format!("[sink.{}]", written.name);
-    let mut need = Need::new(title, &written.place, problems);
+    let mut need = Need::new(title, &written.head, problems);
     need.of("kind", &written.kind)?;
     let name = written.name.clone();
     let Some(http) = &written.http else { return Some(Sink { name, kind: Kind::Stdout }) };
@@ -226,7 +222,7 @@ fn sink(written: &written::Sink, problems: &mut Problems) -> Option<Sink> {
 }
 
 fn route(written: &written::Route, problems: &mut Problems) -> Option<Route> {
-    let mut need = Need::new("[[route]]", &written.place, problems);
+    let mut need = Need::new("[[route]]", &written.head, problems);
     let topic = need.read("topic", &written.topic, |text| pattern(text));
     let sink = need.of("sink", &written.sink);
     let outbox = written.outbox.as_ref().map(|at| at.value.clone());
@@ -238,7 +234,7 @@ fn pattern(text: &str) -> Result<Pattern, String> {
 }
 
 fn policy(written: &Written, problems: &mut Problems) -> Option<event::Policy> {
-    let mut need = Need::new("[policy]", &written.policy.place, problems);
+    let mut need = Need::new("[policy]", &written.policy.head, problems);
     let attempts = need.of("attempts", &written.policy.attempts).map(patience);
     let base = need.of("backoff", &written.policy.backoff);
     let cap = need.of("backoff_cap", &written.policy.backoff_cap);
@@ -246,7 +242,7 @@ fn policy(written: &Written, problems: &mut Problems) -> Option<event::Policy> {
     let (attempts, backoff) = (attempts?, Backoff { base: base?, cap: cap? });
     let mut limits = Vec::new();
     for limit in &written.limits {
-        let mut need = Need::new("[[limit]]", &limit.place, problems);
+        let mut need = Need::new("[[limit]]", &limit.head, problems);
         let topic =
             limit.topic.is_some().then(|| need.read("topic", &limit.topic, |text| pattern(text)));
         let kind =
@@ -270,7 +266,7 @@ fn patience(attempts: usize) -> u32 {
 }
 
 fn chores(written: &Written, problems: &mut Problems) -> Option<Chores> {
-    let mut need = Need::new("[chores]", &written.chores.place, problems);
+    let mut need = Need::new("[chores]", &written.chores.head, problems);
     let every = need.of("every", &written.chores.every);
     let step = need.of("step", &written.chores.step);
     let lease = need.of("lease", &written.chores.lease);
@@ -279,7 +275,7 @@ fn chores(written: &Written, problems: &mut Problems) -> Option<Chores> {
 
 fn admin(written: &Written, problems: &mut Problems) -> Option<Admin> {
     let admin = &written.admin;
-    let mut need = Need::new("[admin]", &admin.place, problems);
+    let mut need = Need::new("[admin]", &admin.head, problems);
     let off = need.of("off", &admin.off);
     let listen = need.read("listen", &admin.listen, |text| {
         let wrong = |_| format!("{text:?} is no address; write for example \"127.0.0.1:8025\"");

@@ -14,7 +14,17 @@ pub(crate) struct Section<'a> {
     place: Place,
     table: Table,
     asked: Vec<&'static str>,
+    wrong: Vec<&'static str>,
     problems: &'a mut Problems,
+}
+
+/// What is left of a section once it is read.
+#[derive(Debug)]
+pub(crate) struct Head {
+    /// Where it begins.
+    pub(crate) place: Place,
+    /// Keys that are there, but not as they should be, which was told already.
+    pub(crate) wrong: Vec<&'static str>,
 }
 
 impl<'a> Section<'a> {
@@ -27,12 +37,8 @@ impl<'a> Section<'a> {
                 Table::new()
             }
         };
-        Section { title, place: node.place, table, asked: Vec::new(), problems }
-    }
-
-    /// Returns where the section begins.
-    pub(crate) fn place(&self) -> Place {
-        self.place.clone()
+        let (asked, wrong) = (Vec::new(), Vec::new());
+        Section { title, place: node.place, table, asked, wrong, problems }
     }
 
     fn take<T>(
@@ -47,6 +53,7 @@ impl<'a> Section<'a> {
             Err(wrong) => {
                 let title = &self.title;
                 self.problems.add(&node.place, format!("`{key}` in {title}: {wrong}"));
+                self.wrong.push(key);
                 None
             }
         }
@@ -148,15 +155,21 @@ impl<'a> Section<'a> {
 
     /// Hands out named subsections for reading elsewhere.
     pub(crate) fn named(&mut self, key: &'static str) -> Table {
-        match self.inner(key) {
-            None => Table::new(),
+        let mut sections = Table::new();
+        let nodes = match self.inner(key) {
+            None => return sections,
             Some(Node { value: Value::Table(table), .. }) => table,
-            Some(node) => {
-                let text = format!("`{key}` takes a name: write [{key}.NAME]");
+            Some(node) => Table::from([(String::new(), node)]),
+        };
+        for (name, node) in nodes {
+            if matches!(node.value, Value::Table(_)) {
+                sections.insert(name, node);
+            } else {
+                let text = format!("[{key}] has no name: write [{key}.NAME]");
                 self.problems.add(&node.place, text);
-                Table::new()
             }
         }
+        sections
     }
 
     /// Hands out a list of subsections for reading elsewhere.
@@ -173,7 +186,7 @@ impl<'a> Section<'a> {
     }
 
     /// Ends the reading: every name that nobody asked for is a problem.
-    pub(crate) fn end(self) {
+    pub(crate) fn end(self) -> Head {
         for (name, node) in &self.table {
             let near = suggestion(name, self.asked.iter().copied());
             let within =
@@ -181,6 +194,7 @@ impl<'a> Section<'a> {
             let text = format!("unknown key `{name}`{within}{near}");
             self.problems.add(&node.place, text);
         }
+        Head { place: self.place, wrong: self.wrong }
     }
 }
 

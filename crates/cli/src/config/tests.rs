@@ -184,6 +184,21 @@ fn relations_between_values_are_checked() {
 }
 
 #[test]
+fn what_is_missing_is_told_for_each_section_by_itself() {
+    let text = "[outbox]\nurl = \"sqlite:x\"\n[[route]]\ntopic = 3\n[[route]]\nsink = \"stock\"\n";
+    let said = problems(&SMALL.replace("[outbox.orders]", &format!("{text}[outbox.orders]")));
+    assert_eq!(
+        said,
+        [
+            "postbox.toml:3: [outbox] has no name: write [outbox.NAME]",
+            "postbox.toml:4: [[route]] needs `sink`",
+            "postbox.toml:5: `topic` in [[route]]: it takes a text in quotes",
+            "postbox.toml:6: [[route]] needs `topic`",
+        ]
+    );
+}
+
+#[test]
 fn a_sink_that_prints_takes_no_url() {
     let said = problems(&SMALL.replace("\"http\"", "\"stdout\""));
     assert_eq!(said, ["postbox.toml:7: unknown key `url` in [sink.stock]"]);

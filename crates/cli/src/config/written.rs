@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::place::{At, Place, Problems};
 use super::sealed::SecretOrigin;
-use super::section::Section;
+use super::section::{Head, Section};
 use super::tree::{Node, Table, Value};
 
 type Opt<T> = Option<At<T>>;
@@ -27,7 +27,7 @@ pub(crate) struct Written {
 #[derive(Debug)]
 pub(crate) struct Outbox {
     pub(crate) name: String,
-    pub(crate) place: Place,
+    pub(crate) head: Head,
     pub(crate) url: Opt<String>,
     pub(crate) table: Opt<String>,
     pub(crate) batch: Opt<usize>,
@@ -46,7 +46,7 @@ pub(crate) struct Outbox {
 #[derive(Debug)]
 pub(crate) struct Sink {
     pub(crate) name: String,
-    pub(crate) place: Place,
+    pub(crate) head: Head,
     pub(crate) kind: Opt<&'static str>,
     pub(crate) http: Option<Http>,
 }
@@ -66,7 +66,7 @@ pub(crate) struct Http {
 /// `[[route]]`.
 #[derive(Debug)]
 pub(crate) struct Route {
-    pub(crate) place: Place,
+    pub(crate) head: Head,
     pub(crate) topic: Opt<String>,
     pub(crate) sink: Opt<String>,
     pub(crate) outbox: Opt<String>,
@@ -75,7 +75,7 @@ pub(crate) struct Route {
 /// `[policy]`.
 #[derive(Debug)]
 pub(crate) struct Policy {
-    pub(crate) place: Place,
+    pub(crate) head: Head,
     pub(crate) attempts: Opt<usize>,
     pub(crate) backoff: Opt<Duration>,
     pub(crate) backoff_cap: Opt<Duration>,
@@ -85,7 +85,7 @@ pub(crate) struct Policy {
 /// `[[limit]]`.
 #[derive(Debug)]
 pub(crate) struct Limit {
-    pub(crate) place: Place,
+    pub(crate) head: Head,
     pub(crate) topic: Opt<String>,
     pub(crate) kind: Opt<String>,
     pub(crate) attempts: Opt<usize>,
@@ -96,7 +96,7 @@ pub(crate) struct Limit {
 /// `[chores]`.
 #[derive(Debug)]
 pub(crate) struct Chores {
-    pub(crate) place: Place,
+    pub(crate) head: Head,
     pub(crate) every: Opt<Duration>,
     pub(crate) step: Opt<usize>,
     pub(crate) lease: Opt<Duration>,
@@ -105,7 +105,7 @@ pub(crate) struct Chores {
 /// `[admin]`.
 #[derive(Debug)]
 pub(crate) struct Admin {
-    pub(crate) place: Place,
+    pub(crate) head: Head,
     pub(crate) off: Opt<bool>,
     pub(crate) listen: Opt<String>,
     pub(crate) token: Opt<SecretOrigin>,
@@ -116,7 +116,7 @@ pub(crate) struct Admin {
 /// `[log]`.
 #[derive(Debug)]
 pub(crate) struct Log {
-    pub(crate) place: Place,
+    pub(crate) head: Head,
     pub(crate) format: Opt<&'static str>,
     pub(crate) filter: Opt<String>,
 }
@@ -153,9 +153,8 @@ impl Written {
 
 fn outbox(name: String, node: Node, problems: &mut Problems) -> Outbox {
     let mut section = Section::open(format!("[outbox.{name}]"), node, problems);
-    let outbox = Outbox {
+    Outbox {
         name,
-        place: section.place(),
         url: section.text("url"),
         table: section.text("table"),
         batch: section.count("batch"),
@@ -168,14 +167,13 @@ fn outbox(name: String, node: Node, problems: &mut Problems) -> Outbox {
         order: section.word("order", &["hold", "pass"]),
         keep_sent: section.duration("keep_sent"),
         keep_inbox: section.duration("keep_inbox"),
-    };
-    section.end();
-    outbox
+        head: section.end(),
+    }
 }
 
 fn sink(name: String, node: Node, problems: &mut Problems) -> Sink {
     let mut section = Section::open(format!("[sink.{name}]"), node, problems);
-    let (place, kind) = (section.place(), section.word("kind", KINDS));
+    let kind = section.word("kind", KINDS);
     // Without a kind every key is read, so that a missing kind is the only problem told.
     let plain = kind.as_ref().is_some_and(|kind| kind.value == "stdout");
     let http = (!plain).then(|| Http {
@@ -187,82 +185,69 @@ fn sink(name: String, node: Node, problems: &mut Problems) -> Sink {
         allow_private: section.flag("allow_private"),
         concurrency: section.count("concurrency"),
     });
-    section.end();
-    Sink { name, place, kind, http }
+    Sink { name, kind, http, head: section.end() }
 }
 
 fn route(node: Node, problems: &mut Problems) -> Route {
     let mut section = Section::open("[[route]]".to_owned(), node, problems);
-    let route = Route {
-        place: section.place(),
+    Route {
         topic: section.text("topic"),
         sink: section.text("sink"),
         outbox: section.text("outbox"),
-    };
-    section.end();
-    route
+        head: section.end(),
+    }
 }
 
 fn policy(node: Node, problems: &mut Problems) -> Policy {
     let mut section = Section::open("[policy]".to_owned(), node, problems);
-    let policy = Policy {
-        place: section.place(),
+    Policy {
         attempts: section.count("attempts"),
         backoff: section.duration("backoff"),
         backoff_cap: section.duration("backoff_cap"),
         rest: section.duration("rest"),
-    };
-    section.end();
-    policy
+        head: section.end(),
+    }
 }
 
 fn limit(node: Node, problems: &mut Problems) -> Limit {
     let mut section = Section::open("[[limit]]".to_owned(), node, problems);
-    let limit = Limit {
-        place: section.place(),
+    Limit {
         topic: section.text("topic"),
         kind: section.text("type"),
         attempts: section.count("attempts"),
         backoff: section.duration("backoff"),
         backoff_cap: section.duration("backoff_cap"),
-    };
-    section.end();
-    limit
+        head: section.end(),
+    }
 }
 
 fn chores(node: Node, problems: &mut Problems) -> Chores {
     let mut section = Section::open("[chores]".to_owned(), node, problems);
-    let chores = Chores {
-        place: section.place(),
+    Chores {
         every: section.duration("every"),
         step: section.count("step"),
         lease: section.duration("lease"),
-    };
-    section.end();
-    chores
+        head: section.end(),
+    }
 }
 
 fn admin(node: Node, problems: &mut Problems) -> Admin {
     let mut section = Section::open("[admin]".to_owned(), node, problems);
-    let admin = Admin {
-        place: section.place(),
+    Admin {
         off: section.flag("off"),
         listen: section.text("listen"),
         token: section.secret("token"),
         hosts: section.texts("hosts"),
         sample: section.duration("sample"),
-    };
-    section.end();
-    admin
+        head: section.end(),
+    }
 }
 
 fn log(node: Node, problems: &mut Problems) -> Log {
     let mut section = Section::open("[log]".to_owned(), node, problems);
-    let log = Log {
-        place: section.place(),
+    Log {
         format: section.word("format", &["human", "json"]),
         filter: section.text("filter"),
-    };
-    section.end();
-    log
+        head: section.end(),
+    }
 }
