@@ -33,11 +33,11 @@ pub(crate) struct List {
     #[arg(long)]
     status: Option<Status>,
     #[command(flatten)]
-    pub(crate) narrow: Narrow,
+    narrow: Narrow,
     #[command(flatten)]
-    pub(crate) part: Part,
+    part: Part,
     #[command(flatten)]
-    pub(crate) which: Which,
+    which: Which,
 }
 
 /// Which events.
@@ -100,21 +100,11 @@ impl Events {
     /// Lists or shows.
     pub(crate) async fn answer(&self, global: &Global, out: Out) -> anyhow::Result<End> {
         match self {
-            Events::List(list) => list.answer(list.status, global, out).await,
+            Events::List(List { status, narrow, part, which }) => {
+                list(&narrow.filter(*status), part, which, global, out).await
+            }
             Events::Show(show) => show.answer(None, global, out).await,
         }
-    }
-}
-
-impl List {
-    /// Lists events of one status, or of any.
-    pub(crate) async fn answer(
-        &self,
-        status: Option<Status>,
-        global: &Global,
-        out: Out,
-    ) -> anyhow::Result<End> {
-        list(&self.narrow.filter(status), &self.part, &self.which, global, out).await
     }
 }
 
