@@ -3,14 +3,14 @@
 -- all. ?7 whether with payloads, ?8 how many at the most, ?10 1 for rows in flight, 0 for others,
 -- ?11 now.
 -- Index: the primary key of the hot table. Locks nothing.
-WITH flight (seq, until) AS (
-    SELECT named.value, lease.lease_until
-    FROM {outbox}_lease AS lease, json_each(lease.out) AS named
-    WHERE lease.lease_until > ?11
+WITH flight (seq, until, live) AS (
+    SELECT named.value, batch.value ->> 0, lease.lease_until > ?11
+    FROM {outbox}_lease AS lease, json_each(lease.out) AS batch,
+        json_each(batch.value, '$[1]') AS named
 )
 SELECT hot.event_id, hot.topic, hot.event_type, hot.biz_key, iif(?7, hot.payload, NULL) AS payload,
     iif(?7, hot.payload_bytes, NULL) AS payload_bytes, hot.headers, hot.created_at,
-    flight.seq IS NOT NULL AS out, flight.seq IS NOT NULL AS attempts,
+    coalesce(flight.live, 0) AS out, flight.seq IS NOT NULL AS attempts,
     coalesce(flight.until, hot.created_at) AS due_at, NULL AS trail, NULL AS broker_message_id,
     hot.created_at AS moved_at
 FROM (SELECT seq, event_id, topic, event_type, biz_key, payload, payload_bytes, headers, created_at
@@ -19,6 +19,6 @@ LEFT JOIN flight ON flight.seq = hot.seq
 WHERE (hot.created_at, hot.event_id) < (?1, ?2)
     AND (?3 IS NULL OR hot.event_id = ?3) AND (?4 IS NULL OR hot.biz_key = ?4)
     AND (?5 IS NULL OR hot.event_type = ?5) AND (?6 IS NULL OR hot.topic = ?6)
-    AND (?10 IS NULL OR (flight.seq IS NOT NULL) = ?10)
+    AND (?10 IS NULL OR coalesce(flight.live, 0) = ?10)
 ORDER BY hot.created_at DESC, hot.event_id DESC
 LIMIT ?8

@@ -4,7 +4,8 @@
 INSERT INTO {outbox}_later (seq, event_id, topic, event_type, biz_key, payload, payload_bytes,
     headers, created_at, due_at, attempts, unexplained, fence, moved_at)
 SELECT hot.seq, hot.event_id, hot.topic, hot.event_type, hot.biz_key, hot.payload,
-    hot.payload_bytes, hot.headers, hot.created_at, ?2, 1, 1, lease.fence, ?2
-FROM {outbox}_lease AS lease, json_each(lease.out) AS flight, {outbox} AS hot
-WHERE lease.name = ?1 AND hot.seq = flight.value
+    hot.payload_bytes, hot.headers, hot.created_at, ?2, 1, 1, lease.fence, hot.created_at
+FROM {outbox}_lease AS lease, json_each(lease.out) AS batch,
+    json_each(batch.value, '$[1]') AS named, {outbox} AS hot
+WHERE lease.name = ?1 AND hot.seq = named.value
 ORDER BY hot.seq

@@ -75,7 +75,7 @@ fn counts(row: &SqliteRow) -> Result<Counts, Fault> {
         dead: number(6)?,
         sent: number(7)?,
         exact,
-        oldest_due: [hot_due, moment(9)?].into_iter().flatten().min(),
+        oldest_due: [hot_due, moment(9)?, moment(10)?].into_iter().flatten().min(),
         now,
     })
 }

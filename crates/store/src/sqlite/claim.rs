@@ -184,7 +184,7 @@ impl Pick {
             match rows::event(&row, 1)? {
                 Ok(event) => {
                     let claim = Claim { event, address, fence: self.fence, attempt };
-                    desk.keep(&claim, rows::trail(&row, 10)?);
+                    desk.keep(&claim, self.until, rows::trail(&row, 10)?);
                     self.claims.push(claim);
                 }
                 Err(cause) => {
@@ -287,7 +287,7 @@ impl Pick {
         }
         if desk.hand.offer_hot(address, event.key.as_deref(), self.until) {
             let claim = Claim { event, address, fence: self.fence, attempt: 1 };
-            desk.keep(&claim, Vec::new());
+            desk.keep(&claim, self.until, Vec::new());
             self.claims.push(claim);
             self.bytes += size;
             self.named = true;

@@ -3,7 +3,7 @@
 //! It is memory only, and the tables are right: whenever the two may differ, it is dropped, and the
 //! next claim takes the lease anew with a higher fence.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use event::{Address, Claim, Fence, Hand, Millis, Moment, Outcome, Shelf};
@@ -90,9 +90,14 @@ impl Holding {
 
     /// Names the hot rows in flight, less some, as the lease row has them.
     pub(super) fn out(&self, less: &BTreeSet<i64>) -> String {
-        let hot: Vec<i64> = self.desks.iter().flat_map(|desk| &desk.hot).copied().collect();
-        let rest: Vec<i64> = hot.into_iter().filter(|seq| !less.contains(seq)).collect();
-        serde_json::to_string(&rest).expect("numbers are always JSON")
+        let mut batches: BTreeMap<Millis, Vec<i64>> = BTreeMap::new();
+        for (seq, until) in self.desks.iter().flat_map(|desk| &desk.hot) {
+            if !less.contains(seq) {
+                batches.entry(*until).or_default().push(*seq);
+            }
+        }
+        let batches: Vec<(Millis, Vec<i64>)> = batches.into_iter().collect();
+        serde_json::to_string(&batches).expect("numbers are always JSON")
     }
 }
 
@@ -118,14 +123,15 @@ pub(super) struct Desk {
     pub(super) seen: Option<Seen>,
     /// The ring that the newest claim has heard.
     pub(super) heard: u64,
-    hot: BTreeSet<i64>,
+    /// Hot rows in flight, and until when.
+    hot: BTreeMap<i64, Millis>,
     later: HashMap<i64, Kept>,
 }
 
 impl Desk {
     pub(super) fn new(lane: Lane) -> Desk {
         let hand = Hand::new(lane.order);
-        let (hot, later) = (BTreeSet::new(), HashMap::new());
+        let (hot, later) = (BTreeMap::new(), HashMap::new());
         Desk { lane, hand, informed: false, seen: None, heard: 0, hot, later }
     }
 
@@ -139,10 +145,12 @@ impl Desk {
     }
 
     /// Remembers a claim that the hand has taken.
-    pub(super) fn keep(&mut self, claim: &Claim, trail: Vec<Moment>) {
+    pub(super) fn keep(&mut self, claim: &Claim, until: Millis, trail: Vec<Moment>) {
         let number = claim.address.number;
         match claim.address.shelf {
-            Shelf::Hot => drop(self.hot.insert(number)),
+            Shelf::Hot => {
+                self.hot.insert(number, until);
+            }
             Shelf::Later => {
                 self.later.insert(number, Kept { attempts: claim.attempt, trail });
             }
@@ -152,7 +160,7 @@ impl Desk {
     /// Returns what a row in flight had behind it; `None` when it is not in flight.
     pub(super) fn in_flight(&self, address: Address) -> Option<(u32, &[Moment])> {
         match address.shelf {
-            Shelf::Hot => self.hot.contains(&address.number).then_some((1, &[])),
+            Shelf::Hot => self.hot.contains_key(&address.number).then_some((1, &[])),
             Shelf::Later => {
                 self.later.get(&address.number).map(|kept| (kept.attempts, &kept.trail[..]))
             }
@@ -162,8 +170,12 @@ impl Desk {
     /// Takes an outcome in.
     pub(super) fn settle(&mut self, address: Address, outcome: &Outcome) {
         match address.shelf {
-            Shelf::Hot => drop(self.hot.remove(&address.number)),
-            Shelf::Later => drop(self.later.remove(&address.number)),
+            Shelf::Hot => {
+                self.hot.remove(&address.number);
+            }
+            Shelf::Later => {
+                self.later.remove(&address.number);
+            }
         }
         self.hand.settle(address, outcome);
         self.seen = None;
@@ -174,8 +186,8 @@ impl Desk {
         self.hand.is_empty()
     }
 
-    pub(super) fn hot_out(&self) -> &BTreeSet<i64> {
-        &self.hot
+    pub(super) fn hot_out(&self) -> BTreeSet<i64> {
+        self.hot.keys().copied().collect()
     }
 
     pub(super) fn later_out(&self) -> impl Iterator<Item = i64> + '_ {

@@ -1,6 +1,5 @@
 //! One lane's view of the outbox.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -176,8 +175,7 @@ impl Work for Releasing {
                 desk.later_out().map(|number| (number, glance.now.0)).collect();
             let others = holding.desks.iter().enumerate().filter(|(at, _)| *at != self.lane);
             let alone = others.into_iter().all(|(_, desk)| desk.is_empty());
-            let less: &BTreeSet<i64> = desk.hot_out();
-            (back, holding.out(less), alone)
+            (back, holding.out(&desk.hot_out()), alone)
         };
         run(&base.sql.release_later, conn, &back, glance.now).await?;
         if alone {

@@ -111,7 +111,8 @@ CREATE INDEX {outbox}_sent_id ON {outbox}_sent (event_id);
 CREATE INDEX {outbox}_sent_key ON {outbox}_sent (biz_key, created_at) WHERE biz_key IS NOT NULL;
 CREATE INDEX {outbox}_sent_created ON {outbox}_sent (created_at);
 
--- Who owns what, and until when. `out` names the hot rows in flight; `sent` counts for ever.
+-- Who owns what, and until when. `out` names the hot rows in flight, by when their claims end:
+-- [[until, [seq, …]], …]. `sent` counts for ever.
 CREATE TABLE {outbox}_lease (
     name TEXT NOT NULL PRIMARY KEY,
     owner TEXT NOT NULL DEFAULT '',
@@ -143,7 +144,9 @@ CREATE VIEW {outbox}_events AS
 WITH clock (now) AS (SELECT CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER))
 SELECT event_id AS id, event_id, topic, event_type, biz_key, payload, payload_bytes, headers,
     CASE WHEN seq IN (
-        SELECT flight.value FROM {outbox}_lease AS lease, json_each(lease.out) AS flight
+        SELECT named.value
+        FROM {outbox}_lease AS lease, json_each(lease.out) AS batch,
+            json_each(batch.value, '$[1]') AS named
         WHERE lease.lease_until > (SELECT now FROM clock)
     ) THEN 'DISPATCHING' ELSE 'NEW' END AS status,
     0 AS attempts, created_at AS next_attempt_at, NULL AS last_error,
