@@ -51,7 +51,7 @@ fn order(number: u64) -> Event {
     let (topic, kind) = KINDS[fastrand::usize(..KINDS.len())];
     let payload = format!(
         r#"{{"order": {number}, "customer": {{"name": "A <b>bold</b> one", "card": "4111 1111"}},
-           "total": 12345678901234567890.10, "lines": [{{"sku": "A-1", "n": 2}}, []], "note": null}}"#
+           "total": 12345678901234567890.10, "lines": [{{"sku": "A-1", "n": 2}}, []]}}"#
     );
     Event::new(topic, kind, payload)
         .key(format!("order-{number}"))

@@ -31,6 +31,8 @@ macro_rules! assets {
 assets! {
     "base.css" "text/css; charset=utf-8",
     "parts.css" "text/css; charset=utf-8",
+    "tables.css" "text/css; charset=utf-8",
+    "overview.css" "text/css; charset=utf-8",
     "pages.css" "text/css; charset=utf-8",
     "theme.js" "text/javascript; charset=utf-8",
     "app.js" "text/javascript; charset=utf-8",

@@ -1,4 +1,4 @@
-//! The only crate that serves HTTP and HTML: the JSON API, the console, the metrics page and health.
+//! The only crate that serves HTTP and HTML: the JSON API, the console, the metrics and health.
 //!
 //! It never speaks SQL and never knows a broker: rows come through `event::Catalog`, the relay's
 //! pulse through `event::Pulse`. A GET never changes anything, and a payload leaves only when it is

@@ -48,5 +48,7 @@ if (said) {
   close.setAttribute("aria-label", "Close");
   close.textContent = "×";
   close.addEventListener("click", () => (flash.hidden = true));
-  flash.replaceChildren(text, close);
+  const words = document.createElement("span");
+  words.textContent = text;
+  flash.replaceChildren(words, close);
 }

@@ -99,7 +99,8 @@ export class Chart {
     const grid = draw("g", { "aria-hidden": true });
     for (let step = 0; step <= 4; step += 1) {
       const y = Math.round(this.y((top * step) / 4)) + 0.5;
-      grid.append(draw("line", { class: "grid", x1: PAD.left, x2: width - PAD.right, y1: y, y2: y }));
+      const line = { class: "grid", x1: PAD.left, x2: width - PAD.right, y1: y, y2: y };
+      grid.append(draw("line", line));
       const place = { class: "axis", x: PAD.left - 8, y: y + 3.5, "text-anchor": "end" };
       grid.append(draw("text", place, short((top * step) / 4)));
     }

@@ -1,6 +1,6 @@
 // The overview, live: one stream feeds the figures, the charts and the tables.
 import { Chart } from "./chart.js";
-import { number, span } from "./format.js";
+import { events, number, span } from "./format.js";
 
 const KEPT = 901;
 const pick = (selector) => document.querySelector(selector);
@@ -65,16 +65,16 @@ function alarm(dead) {
   badge.hidden = !dead;
   badge.textContent = number(dead);
   pick("#card-dead").classList.toggle("alarm", dead > 0);
-  if (dead && before !== badge.textContent) say(`${badge.textContent} events are dead`);
+  if (dead && before !== badge.textContent) say(`Dead: ${events(dead)}`);
 }
 
 function tables(outboxes) {
   for (const { name, counts } of outboxes) {
     const row = pick(`#outboxes tr[data-outbox="${CSS.escape(name)}"]`);
-    // A row drawn for the other state has other cells: the server draws it anew.
     if (!row || Boolean(counts) !== Boolean(row.querySelector("[data-cell]"))) {
-      location.reload();
-      return;
+      // An outbox that went or came back looks different: the server draws the page anew.
+      if (performance.now() > 5000) location.reload();
+      continue;
     }
     for (const cell of row.querySelectorAll("[data-cell]")) {
       const key = cell.dataset.cell;
@@ -95,7 +95,7 @@ function lanes(all) {
   pick("#no-lanes").hidden = all.length > 0;
   pick("#lanes tbody").replaceChildren(...all.map(laneRow));
   const off = all.filter((lane) => lane.state !== "running");
-  if (!first) say(off.length ? `${off.length} lanes do not run` : "All lanes run");
+  if (!first) say(off.length ? `Lanes that do not run: ${off.length}` : "All lanes run");
 }
 
 function laneRow({ outbox, sink, state, cause }) {
@@ -157,7 +157,8 @@ function watch() {
   stream.addEventListener("error", () => {
     state("off", "Not connected, trying again");
     // The browser gives up after an HTTP error; this does not.
-    if (stream.readyState === EventSource.CLOSED) setTimeout(() => document.hidden || watch(), 3000);
+    if (stream.readyState !== EventSource.CLOSED) return;
+    setTimeout(() => document.hidden || watch(), 3000);
   });
 }
 

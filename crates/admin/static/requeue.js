@@ -31,16 +31,16 @@ function order(all) {
 }
 
 function would({ requeued, skipped, more }) {
-  const parts = [
-    requeued.length ? `${events(requeued.length)} will be due again.` : "There is nothing to requeue.",
-  ];
+  const some = requeued.length > 0;
+  const parts = [some ? `${events(requeued.length)} will be due again.` : "Nothing to requeue."];
   if (skipped.length) parts.push(`${events(skipped.length)} not dead any more: skipped.`);
   if (more) parts.push("The filter finds more than that.");
   return parts.join(" ");
 }
 
 function did({ requeued, skipped, more }) {
-  const parts = [requeued.length ? `${events(requeued.length)} requeued.` : "Nothing was requeued."];
+  const some = requeued.length > 0;
+  const parts = [some ? `${events(requeued.length)} requeued.` : "Nothing was requeued."];
   if (skipped.length) parts.push(`${events(skipped.length)} skipped: not dead any more.`);
   if (more) parts.push("The filter still finds more dead events.");
   return parts.join(" ");

@@ -29,7 +29,7 @@ struct DeadPage {
     outboxes: Vec<Choice>,
     codes: Vec<&'static str>,
     groups: Vec<Group>,
-    partial: bool,
+    partial: Option<String>,
     rows: Vec<Row>,
     wrong: Option<Wrong>,
     trouble: Option<Trouble>,
@@ -56,7 +56,7 @@ struct Group {
 struct Found {
     listing: Listing,
     groups: Vec<Group>,
-    partial: bool,
+    partial: Option<String>,
 }
 
 /// Shows the dead board.
@@ -125,7 +125,10 @@ async fn look(
     Ok(Found { listing, groups, partial })
 }
 
-async fn summary(outbox: &Outbox, asked: &Typed) -> Result<(Vec<Group>, bool), StoreError> {
+async fn summary(
+    outbox: &Outbox,
+    asked: &Typed,
+) -> Result<(Vec<Group>, Option<String>), StoreError> {
     let filter = Filter { status: Some(Status::Dead), ..Filter::default() };
     let page = Page { limit: SUMMED, after: None, payloads: false };
     let listing = outbox.find(&filter, &page).await?;
@@ -154,5 +157,6 @@ async fn summary(outbox: &Outbox, asked: &Typed) -> Result<(Vec<Group>, bool), S
         .href("/dead"),
         chosen: asked.code == code && asked.topic == topic,
     };
-    Ok((counted.into_iter().map(group).collect(), listing.next.is_some()))
+    let partial = listing.next.is_some().then(|| number(listing.events.len() as u64));
+    Ok((counted.into_iter().map(group).collect(), partial))
 }

@@ -1,4 +1,5 @@
-//! An outbox and a relay's pulse in memory, at the console's two seams, for its tests and its preview.
+//! An outbox and a relay's pulse in memory: fakes at the console's two seams, for its tests and
+//! its preview.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
