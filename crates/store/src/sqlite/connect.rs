@@ -62,7 +62,7 @@ pub(super) async fn writer(path: &Path, create: bool) -> Result<SqliteConnection
     let mode: String = sqlx::query("PRAGMA journal_mode").fetch_one(&mut conn).await?.try_get(0)?;
     if mode != "wal" {
         let detail = format!(
-            "{} is in journal mode {mode:?} and cannot be put into WAL mode; keep it on a local disk",
+            "{} cannot leave journal mode {mode:?} for WAL; keep it on a local disk",
             path.display()
         );
         return Err(StoreError::Broken(Cause::new(Code::StoreBroken, detail)).into());
@@ -78,8 +78,8 @@ pub(super) fn refuse_remote(path: &Path) -> Result<(), StoreError> {
     match file_system(&mounts, &folder) {
         Some(kind) if REMOTE.contains(&kind) => {
             let detail = format!(
-                "{} is on a network file system ({kind}), where SQLite cannot keep two hosts apart; \
-                 keep it on a local disk",
+                "{} is on a network file system ({kind}), where SQLite cannot keep two hosts \
+                 apart; keep it on a local disk",
                 path.display()
             );
             Err(StoreError::Broken(Cause::new(Code::StoreBroken, detail)))

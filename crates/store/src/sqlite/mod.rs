@@ -1,7 +1,7 @@
 //! The outbox in an SQLite file. One file has one shard, because SQLite has one writer.
 //!
-//! Everything that writes goes through one writer; everything else reads beside it. No lease is ever
-//! judged by this machine's clock.
+//! Everything that writes goes through one writer; everything else reads beside it. No lease is
+//! ever judged by this machine's clock.
 
 mod app;
 mod base;

@@ -78,7 +78,7 @@ pub(super) fn migration(file: &str, table: &str) -> String {
     file.replace("{outbox}", table)
 }
 
-/// Checks a table's name against the allow-list: a letter or `_`, then up to 47 letters, digits, `_`.
+/// Checks a table's name against the allow-list: 1 to 48 letters, digits and `_`, no digit first.
 pub(super) fn check_table(name: &str) -> Result<(), StoreError> {
     let letter = |c: char| c.is_ascii_alphabetic() || c == '_';
     let first = name.chars().next().is_some_and(letter);
@@ -86,7 +86,7 @@ pub(super) fn check_table(name: &str) -> Result<(), StoreError> {
         return Ok(());
     }
     let detail = format!(
-        "table {name:?} is no name for an outbox; take 1 to 48 letters, digits and _, no digit first"
+        "{name:?} is no name for a table; take 1 to 48 letters, digits and _, no digit first"
     );
     Err(StoreError::Broken(Cause::new(Code::ConfigInvalid, detail)))
 }

@@ -1,8 +1,8 @@
 //! The one writer: whatever is queued shares a commit.
 //!
-//! SQLite has one writer at a time, and a commit costs more than most of what is in it. Each piece of
-//! work has its own savepoint, so one that fails undoes nothing of the others. Work that was begun is
-//! carried to its end, whether or not its caller still waits.
+//! SQLite has one writer at a time, and a commit costs more than most of what is in it. Each piece
+//! of work has its own savepoint, so one that fails undoes nothing of the others. Work that was
+//! begun is carried to its end, whether or not its caller still waits.
 
 use std::sync::Arc;
 
@@ -192,7 +192,7 @@ impl Pen {
                 self.conn = Some(conn);
                 Err(fault)
             }
-            // The connection may still be inside the transaction: it is dropped, and that undoes it.
+            // It may still be inside the transaction: dropping the connection undoes that.
             (Err(fault), Err(_)) => Err(fault),
             (Ok(_), Err(error)) => Err(error.into()),
         }
@@ -213,7 +213,7 @@ async fn fill(
         sqlx::query("SAVEPOINT piece").execute(&mut *conn).await?;
         let verdict = piece.run(base, conn).await;
         if verdict.is_err() {
-            // Some errors have undone the whole transaction: then there is no savepoint to go back to.
+            // Some errors have undone all of the transaction: then there is no savepoint either.
             sqlx::query("ROLLBACK TO piece").execute(&mut *conn).await?;
         }
         sqlx::query("RELEASE piece").execute(&mut *conn).await?;

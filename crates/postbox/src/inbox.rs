@@ -1,0 +1,47 @@
+//! Taking events in: the memory of a consumer group, in the consumer's own transaction.
+
+use event::EventId;
+use sqlx::SqliteConnection;
+
+use crate::Error;
+use crate::outbox::{Outbox, USUAL, check_transaction};
+
+/// Takes an event in for a consumer group, in the open transaction.
+///
+/// Returns `true` the first time: do the work in the same transaction and commit. Returns `false`
+/// when the group has taken it in before: acknowledge it and do nothing. If the transaction is rolled
+/// back, so is this memory, and the event will be new again.
+///
+/// ```
+/// # use sqlx::Connection;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> anyhow::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let url = format!("sqlite:{}", folder.path().join("stock.sqlite3").display());
+/// # postbox::migrate(&url).await?;
+/// # let mut conn = sqlx::SqliteConnection::connect(&url).await?;
+/// # let id = postbox::EventId::new();
+/// let mut tx = conn.begin_with("BEGIN IMMEDIATE").await?;
+/// if postbox::inbox::take_in(&mut tx, "stock", id).await? {
+///     // change your own tables here
+/// }
+/// tx.commit().await?;
+/// # Ok(())
+/// # }
+/// ```
+pub async fn take_in(tx: &mut SqliteConnection, group: &str, id: EventId) -> Result<bool, Error> {
+    USUAL.take_in(tx, group, id).await
+}
+
+impl Outbox {
+    /// Takes an event in for a consumer group. Returns `false` when that was done before.
+    pub async fn take_in(
+        &self,
+        tx: &mut SqliteConnection,
+        group: &str,
+        id: EventId,
+    ) -> Result<bool, Error> {
+        check_transaction(tx).await?;
+        self.tables.take_in(tx, group, id).await.map_err(|error| Error::of(&error))
+    }
+}
