@@ -66,8 +66,8 @@ async fn show(
     let secret = secret();
     let inventory = Inventory::open(&folder.join("inventory.sqlite3"), secret.clone()).await?;
     let shop_file = folder.join("shop.sqlite3");
+    postbox::migrate(&format!("sqlite:{}", shop_file.display())).await?;
     let config = config(&shop_file, inventory.address(), &secret, options.listen)?;
-    migrate(&config).await?;
     let relaying = Relaying::open(config).await?;
     let outbox = relaying.outbox("shop").context("the config names the shop")?;
     let shop = Shop::open(&shop_file, outbox.clone()).await?;
@@ -148,15 +148,6 @@ listen = "{listen}"
         secret = secret.reveal(),
     );
     Ok(config::parse("the demo's config", &text, [])?)
-}
-
-async fn migrate(config: &Config) -> anyhow::Result<()> {
-    for outbox in &config.outboxes {
-        let opened = crate::outboxes::Chosen::of(outbox).open().await?;
-        opened.outbox.migrate().await?;
-        opened.outbox.close().await;
-    }
-    Ok(())
 }
 
 fn greet(address: SocketAddr, open: bool, out: Out) {

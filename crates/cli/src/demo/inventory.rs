@@ -67,10 +67,7 @@ enum Taken {
 impl Inventory {
     /// Opens the inventory on a free port.
     pub(crate) async fn open(file: &Path, secret: Secret) -> anyhow::Result<Inventory> {
-        let url = format!("sqlite:{}", file.display());
-        let inbox = store::open(&store::Setup::new(url)).await?;
-        inbox.migrate().await?;
-        inbox.close().await;
+        postbox::migrate(&format!("sqlite:{}", file.display())).await?;
         let options =
             SqliteConnectOptions::new().filename(file).busy_timeout(Duration::from_secs(5));
         let mut connection = SqliteConnection::connect_with(&options).await?;
