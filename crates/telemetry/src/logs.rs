@@ -1,5 +1,7 @@
 //! The log's form: lines for people, or JSON for machines, on standard error.
 
+use std::io::{IsTerminal, stderr};
+
 use tracing_subscriber::{EnvFilter, fmt};
 
 /// How log lines look.
@@ -16,7 +18,9 @@ pub enum LogFormat {
 pub fn logs(format: LogFormat, filter: &str) -> Result<(), String> {
     let filter = EnvFilter::try_new(filter)
         .map_err(|error| format!("log filter {filter:?} cannot be read: {error}"))?;
-    let builder = fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let colours = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let builder = fmt().with_env_filter(filter).with_writer(stderr).with_target(false);
+    let builder = builder.with_ansi(colours);
     let _ = match format {
         LogFormat::Human => builder.compact().try_init(),
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
