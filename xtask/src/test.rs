@@ -7,14 +7,18 @@ mod markdown;
 mod tally;
 
 use std::process::{Command, ExitCode};
-use std::time::Instant;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::ValueEnum;
 
-use crate::world::{Run, World};
+use crate::world::{Run, World, tools};
 use crate::{cargo, interrupt, root, table};
 use tally::Tally;
+
+/// How long an example, or a command of the documentation, may take.
+const SOON: Duration = Duration::from_secs(300);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -52,6 +56,7 @@ pub(crate) fn test(args: &Args) -> Result<ExitCode> {
     interrupt::listen(run.folder())?;
     let mut report = Report::default();
     let mut world = None;
+    report.step("tools", || tools(&run));
     for step in args.steps() {
         match step {
             Step::Fmt => report.step("fmt", || cargo_step(&run, &["fmt", "--all", "--check"])),
@@ -59,9 +64,7 @@ pub(crate) fn test(args: &Args) -> Result<ExitCode> {
                 let all = ["clippy", "--quiet", "--workspace", "--all-targets", "--"];
                 cargo_step(&run, &[&all[..], &["-D", "warnings"]].concat())
             }),
-            Step::Build => report.step("build", || {
-                cargo_step(&run, &["test", "--quiet", "--workspace", "--no-run"])
-            }),
+            Step::Build => report.step("build", || build(&run)),
             Step::Test => {
                 report.step("servers", || servers(&run, &mut world));
                 let mut tally = Tally::default();
@@ -135,10 +138,14 @@ impl Report {
 
 /// Makes a cargo command that ends with the run.
 fn run_cargo(run: &Run) -> Command {
-    let plain = cargo();
-    let mut command = run.command(plain.get_program());
+    let mut command = run.script(cargo().get_program());
     command.current_dir(root());
     command
+}
+
+/// Builds the program with all tests at once, so that every crate is built with one set of features.
+fn build(run: &Run) -> Result<()> {
+    cargo_step(run, &["test", "--quiet", "--workspace", "--no-run"])
 }
 
 fn cargo_step(run: &Run, args: &[&str]) -> Result<()> {
@@ -149,6 +156,27 @@ fn cargo_step(run: &Run, args: &[&str]) -> Result<()> {
 fn finish(command: &mut Command) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let status = command.status().with_context(|| format!("{program} does not start"))?;
+    interrupt::check()?;
+    ensure!(status.success(), "{program}: {status}");
+    Ok(())
+}
+
+/// Runs a command that should end by itself soon, and fails when it does not.
+fn finish_soon(command: &mut Command) -> Result<()> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let mut child = command.spawn().with_context(|| format!("{program} does not start"))?;
+    let began = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if began.elapsed() > SOON {
+            child.kill()?;
+            child.wait()?;
+            bail!("{program} does not end within {} s", SOON.as_secs());
+        }
+        sleep(Duration::from_millis(20));
+    };
     interrupt::check()?;
     ensure!(status.success(), "{program}: {status}");
     Ok(())

@@ -12,6 +12,7 @@ mod place;
 mod postgres;
 mod run;
 pub(crate) mod sweep;
+mod tools;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -28,6 +29,7 @@ use crate::{interrupt, root, table};
 use cache::Cache;
 use place::Place;
 pub(crate) use run::{Run, guard};
+pub(crate) use tools::tools;
 
 /// Every server that the world can have.
 const SERVERS: &[&dyn Server] = &[&postgres::FIFTEEN, &chromium::Chromium];

@@ -1,4 +1,7 @@
 //! The documentation: it builds, its links lead to files, and the commands that it marks run.
+//!
+//! The marked blocks of a page run one after the other, each in a new shell in the page's own fresh
+//! folder, with `postbox` on the path.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 
 use super::markdown::{file_links, scripts};
-use super::{finish, run_cargo};
+use super::{build, finish, finish_soon, run_cargo};
 use crate::root;
 use crate::world::Run;
 
@@ -23,12 +26,15 @@ pub(super) fn check(run: &Run) -> Result<()> {
         lost.extend(missing.map(|link| format!("{}: {link} does not exist", page.display())));
     }
     ensure!(lost.is_empty(), "{}", lost.join("\n"));
-    for page in &pages {
+    build(run)?;
+    for (at, page) in pages.iter().enumerate() {
+        let folder = run.folder().join(format!("page-{at}"));
         for script in scripts(&fs::read_to_string(page)?) {
+            fs::create_dir_all(&folder)?;
             println!("{}:{}", page.display(), script.trim_end());
-            let mut shell = run.command("bash");
-            shell.args(["-euo", "pipefail", "-c", &script]).current_dir(root());
-            finish(&mut shell).with_context(|| page.display().to_string())?;
+            let mut shell = run.script("bash");
+            shell.args(["-euo", "pipefail", "-c", &script]).current_dir(&folder);
+            finish_soon(&mut shell).with_context(|| page.display().to_string())?;
         }
     }
     println!("{} pages", pages.len());

@@ -1,5 +1,5 @@
-//! Runs each example. Everything in `examples/` besides pages for people is one: a folder with an
-//! executable `run`, or the Rust file of a cargo example.
+//! Runs each example. Everything in the folder `examples/` besides pages for people is one: a folder
+//! with an executable `run`, or the source of a cargo example. One that does not end has failed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use super::{finish, run_cargo};
+use super::{finish, finish_soon, run_cargo};
 use crate::root;
 use crate::world::Run;
 
 pub(super) fn run(run: &Run) -> Result<()> {
-    let mut programs = cargo_examples(run)?;
-    let folder = root().join("examples");
+    let folder = root().join("examples").canonicalize().context("examples/")?;
+    let mut programs = cargo_examples(run, &folder)?;
     let mut scripts = Vec::new();
     for entry in fs::read_dir(&folder).context("examples/")? {
         let path = entry?.path();
@@ -29,13 +29,14 @@ pub(super) fn run(run: &Run) -> Result<()> {
     for script in scripts {
         println!("{}", script.strip_prefix(root()).unwrap_or(&script).display());
         let home = script.parent().unwrap_or(&folder);
-        finish(run.command(&script).current_dir(home)).context(script.display().to_string())?;
+        finish_soon(run.script(&script).current_dir(home))
+            .with_context(|| script.display().to_string())?;
     }
     while let Some((package, name)) = programs.names.pop_first() {
         println!("{package}: {name}");
-        let mut command = run_cargo(run);
-        command.args(["run", "--quiet", "--package", &package, "--example", &name]);
-        finish(&mut command).context(name)?;
+        let which = ["--quiet", "--package", &package, "--example", &name];
+        finish(run_cargo(run).arg("build").args(which)).with_context(|| name.clone())?;
+        finish_soon(run_cargo(run).arg("run").args(which)).with_context(|| name.clone())?;
     }
     Ok(())
 }
@@ -52,7 +53,7 @@ impl Known {
     }
 }
 
-fn cargo_examples(run: &Run) -> Result<Known> {
+fn cargo_examples(run: &Run, folder: &Path) -> Result<Known> {
     let mut command = run_cargo(run);
     command.args(["metadata", "--format-version=1", "--no-deps", "--offline"]);
     let metadata: Value = serde_json::from_slice(&command.output()?.stdout)?;
@@ -61,9 +62,11 @@ fn cargo_examples(run: &Run) -> Result<Known> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     for package in list(&metadata["packages"]) {
         for target in list(&package["targets"]) {
-            if list(&target["kind"]).contains(&Value::from("example")) {
+            let source = PathBuf::from(text(&target["src_path"])).canonicalize()?;
+            let example = list(&target["kind"]).contains(&Value::from("example"));
+            if example && source.starts_with(folder) {
                 known.names.insert((text(&package["name"]), text(&target["name"])));
-                known.sources.push(PathBuf::from(text(&target["src_path"])).canonicalize()?);
+                known.sources.push(source);
             }
         }
     }

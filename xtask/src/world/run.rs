@@ -16,6 +16,8 @@ use std::{env, process};
 use anyhow::{Context, Result};
 use serde::Serialize;
 
+use crate::root;
+
 use super::place::{is_root, open_to_others};
 use super::sweep::{MARK, sweep};
 
@@ -45,6 +47,7 @@ impl Run {
         fs::create_dir(&folder).with_context(|| folder.display().to_string())?;
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
         let alive = hold(&folder.join("alive"))?;
+        fs::create_dir(folder.join("bin"))?;
         let short = env::temp_dir().join(format!("postbox-{}", process::id()));
         fs::create_dir(&short).with_context(|| short.display().to_string())?;
         fs::set_permissions(&short, fs::Permissions::from_mode(0o1777))?;
@@ -79,6 +82,23 @@ impl Run {
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.env(MARK, &self.folder).stdin(Stdio::null());
+        command
+    }
+
+    /// Returns the folder of programs that the machine lacks; on the path of [`Run::script`].
+    pub(super) fn programs(&self) -> PathBuf {
+        self.folder.join("bin")
+    }
+
+    /// Makes a command that finds the run's programs and the fresh `postbox` by their names.
+    pub(crate) fn script(&self, program: impl AsRef<OsStr>) -> Command {
+        let path = env::var_os("PATH").unwrap_or_default();
+        let own = [self.programs(), root().join("target/debug")];
+        let mut command = self.command(program);
+        // No folder of ours holds a colon, which is all that could fail.
+        if let Ok(path) = env::join_paths(own.into_iter().chain(env::split_paths(&path))) {
+            command.env("PATH", path);
+        }
         command
     }
 
