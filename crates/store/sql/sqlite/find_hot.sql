@@ -7,18 +7,23 @@ WITH flight (seq, until, live) AS (
     SELECT named.value, batch.value ->> 0, lease.lease_until > ?11
     FROM {outbox}_lease AS lease, json_each(lease.out) AS batch,
         json_each(batch.value, '$[1]') AS named
+),
+page (seq) AS MATERIALIZED (
+    SELECT seq FROM (
+        SELECT seq, event_id, topic, event_type, biz_key, created_at FROM {outbox}
+        ORDER BY seq DESC LIMIT iif(?3 IS NULL, ?9, -1)
+    )
+    WHERE (created_at, event_id) < (?1, ?2)
+        AND (?3 IS NULL OR event_id = ?3) AND (?4 IS NULL OR biz_key = ?4)
+        AND (?5 IS NULL OR event_type = ?5) AND (?6 IS NULL OR topic = ?6)
+        AND (?10 IS NULL OR (seq IN (SELECT seq FROM flight WHERE live)) = ?10)
+    ORDER BY created_at DESC, event_id DESC
+    LIMIT ?8
 )
 SELECT hot.event_id, hot.topic, hot.event_type, hot.biz_key, iif(?7, hot.payload, NULL) AS payload,
     iif(?7, hot.payload_bytes, NULL) AS payload_bytes, hot.headers, hot.created_at,
     coalesce(flight.live, 0) AS out, flight.seq IS NOT NULL AS attempts,
     coalesce(flight.until, hot.created_at) AS due_at, NULL AS trail, NULL AS broker_message_id,
     hot.created_at AS moved_at
-FROM (SELECT seq, event_id, topic, event_type, biz_key, payload, payload_bytes, headers, created_at
-      FROM {outbox} ORDER BY seq DESC LIMIT iif(?3 IS NULL, ?9, -1)) AS hot
+FROM page CROSS JOIN {outbox} AS hot ON hot.seq = page.seq
 LEFT JOIN flight ON flight.seq = hot.seq
-WHERE (hot.created_at, hot.event_id) < (?1, ?2)
-    AND (?3 IS NULL OR hot.event_id = ?3) AND (?4 IS NULL OR hot.biz_key = ?4)
-    AND (?5 IS NULL OR hot.event_type = ?5) AND (?6 IS NULL OR hot.topic = ?6)
-    AND (?10 IS NULL OR coalesce(flight.live, 0) = ?10)
-ORDER BY hot.created_at DESC, hot.event_id DESC
-LIMIT ?8

@@ -22,6 +22,8 @@ mod rows;
 mod schema;
 mod settle;
 mod statements;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::sync::Arc;

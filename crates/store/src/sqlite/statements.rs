@@ -50,6 +50,14 @@ macro_rules! statements {
         }
 
         #[cfg(test)]
+        impl Statements {
+            /// Returns the texts, in the order of `FILES`.
+            pub(super) fn texts(&self) -> Vec<&str> {
+                vec![$(self.$name.text(),)+]
+            }
+        }
+
+        #[cfg(test)]
         pub(super) const FILES: &[(&str, &str)] = &[
             $((
                 stringify!($name),

@@ -141,15 +141,15 @@ CREATE INDEX {outbox}_inbox_processed ON {outbox}_inbox (updated_at) WHERE statu
 
 -- All of it as one, under the names that people know.
 CREATE VIEW {outbox}_events AS
-WITH clock (now) AS (SELECT CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER))
+WITH clock (now) AS (SELECT CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)),
+flight (seq, live) AS (
+    SELECT named.value, lease.lease_until > (SELECT now FROM clock)
+    FROM {outbox}_lease AS lease, json_each(lease.out) AS batch,
+        json_each(batch.value, '$[1]') AS named
+)
 SELECT event_id AS id, event_id, topic, event_type, biz_key, payload, payload_bytes, headers,
-    CASE WHEN seq IN (
-        SELECT named.value
-        FROM {outbox}_lease AS lease, json_each(lease.out) AS batch,
-            json_each(batch.value, '$[1]') AS named
-        WHERE lease.lease_until > (SELECT now FROM clock)
-    ) THEN 'DISPATCHING' ELSE 'NEW' END AS status,
-    0 AS attempts, created_at AS next_attempt_at, NULL AS last_error,
+    iif(seq IN (SELECT seq FROM flight WHERE live), 'DISPATCHING', 'NEW') AS status,
+    seq IN (SELECT seq FROM flight) AS attempts, created_at AS next_attempt_at, NULL AS last_error,
     NULL AS broker_message_id, created_at, created_at AS updated_at
 FROM {outbox}
 UNION ALL

@@ -1,0 +1,154 @@
+//! What only the inside can see: how statements are planned, and that work shares commits.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use event::Event;
+use sqlx::{Row, SqliteConnection};
+use tempfile::TempDir;
+use tokio::sync::Notify;
+
+use super::Sqlite;
+use super::base::Base;
+use super::error::Fault;
+use super::examine::plan_of;
+use super::statements::{FILES, Statements};
+use super::writer::Work;
+use crate::{Outbox, Setup};
+
+struct Place {
+    _folder: TempDir,
+    outbox: Sqlite,
+}
+
+async fn place() -> Place {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let url = format!("sqlite:{}", folder.path().join("outbox.sqlite3").display());
+    let outbox = Sqlite::open(&Setup::new(url)).await.expect("a handle opens");
+    outbox.migrate().await.expect("an empty file takes the schema");
+    Place { _folder: folder, outbox }
+}
+
+/// Reads which indexes a statement's header names.
+fn named(head: &str) -> Vec<String> {
+    let line = head.split("Index: ").nth(1).expect("a header names its index");
+    let words =
+        line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '{' && c != '}');
+    let names = words.filter(|word| word.starts_with("{outbox}_"));
+    names.map(|name| name.replace("{outbox}", "outbox")).collect()
+}
+
+#[tokio::test]
+async fn every_statement_is_served_by_the_index_that_its_header_names() {
+    // These look at a bounded part of a table in the order of its primary key.
+    let bounded = ["behind", "count", "find_hot", "find_later", "glance", "trim_sent"];
+    let place = place().await;
+    let mut conn = place.outbox.base.readers.acquire().await.unwrap();
+    let sql = Statements::new("outbox");
+    for ((name, file), text) in FILES.iter().zip(sql.texts()) {
+        let plan = plan_of(text, &mut conn).await.unwrap();
+        let head: Vec<&str> = file.lines().take_while(|line| line.starts_with("--")).collect();
+        for index in named(&head.join(" ")) {
+            assert!(plan.iter().any(|step| step.contains(&index)), "{name}: {index}: {plan:#?}");
+        }
+        for step in &plan {
+            let whole = step.starts_with("SCAN outbox") && !step.contains("INDEX");
+            let small = step.contains("outbox_lease");
+            assert!(!whole || small || bounded.contains(name), "{name}: {step}");
+        }
+    }
+}
+
+/// Work that counts the commits around it.
+struct Numbered {
+    event: Event,
+    gate: Option<(Arc<Notify>, Arc<Notify>)>,
+    fails: bool,
+}
+
+#[async_trait]
+impl Work for Numbered {
+    type Out = ();
+    const DURABLE: bool = false;
+
+    async fn run(&mut self, base: &Base, conn: &mut SqliteConnection) -> Result<(), Fault> {
+        if let Some((begun, go_on)) = &self.gate {
+            begun.notify_one();
+            go_on.notified().await;
+        }
+        super::put::write(&base.sql, conn, &self.event, None, None).await?;
+        if self.fails {
+            sqlx::query("SELECT no_such_function()").execute(&mut *conn).await?;
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn work_that_is_queued_together_shares_a_commit_and_failing_work_undoes_only_itself() {
+    let place = place().await;
+    let (base, writer) = (&place.outbox.base, &place.outbox.writer);
+    let mut watch = base.readers.acquire().await.unwrap();
+    let numbered = |kind: &str, gate, fails| {
+        let event = Event::new("t", kind, "{}");
+        writer.run(Numbered { event, gate, fails })
+    };
+    let (begun, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let first = numbered("first", Some((begun.clone(), go_on.clone())), false);
+    let queue = async {
+        // The first is at work, so these three are queued and make one group.
+        begun.notified().await;
+        let three = async {
+            tokio::join!(
+                numbered("second", None, false),
+                numbered("fails", None, true),
+                numbered("third", None, false)
+            )
+        };
+        let (ended, ()) = tokio::join!(three, async { go_on.notify_one() });
+        ended
+    };
+    let before = commits(base);
+    let (first, (second, fails, third)) = tokio::join!(first, queue);
+    assert!(first.is_ok() && second.is_ok() && third.is_ok());
+    fails.unwrap_err();
+    let rows = sqlx::query("SELECT event_type FROM outbox ORDER BY seq").fetch_all(&mut *watch);
+    let kinds: Vec<String> = rows.await.unwrap().iter().map(|row| row.get(0)).collect();
+    assert_eq!(kinds, ["first", "second", "third"]);
+    assert_eq!(commits(base) - before, 2, "one alone, then one group");
+}
+
+/// Counts the commits in the write-ahead log: the last frame of each names the size of the file.
+fn commits(base: &Base) -> usize {
+    let Ok(log) = std::fs::read(base.path.with_extension("sqlite3-wal")) else { return 0 };
+    let word = |at: usize| u32::from_be_bytes(log[at..at + 4].try_into().expect("four bytes"));
+    let frames = (32..log.len()).step_by(24 + word(8) as usize);
+    // Frames with another salt are left over from before the log was last reset.
+    frames.filter(|at| word(at + 4) > 0 && word(at + 8) == word(16)).count()
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_does_not_stop_its_work() {
+    let place = place().await;
+    let writer = place.outbox.writer.clone();
+    let (begun, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let gate = Some((begun.clone(), go_on.clone()));
+    let event = Event::new("t", "T", "{}");
+    let caller =
+        tokio::spawn(async move { writer.run(Numbered { event, gate, fails: false }).await });
+    begun.notified().await;
+    caller.abort();
+    assert!(caller.await.unwrap_err().is_cancelled());
+    go_on.notify_one();
+    place.outbox.put(&[Event::new("t", "T", "{}")], None).await.unwrap();
+    let counts = place.outbox.catalog().count().await.unwrap();
+    assert_eq!(counts.new, 2);
+}
+
+#[tokio::test]
+async fn a_handle_that_was_closed_says_so() {
+    let place = place().await;
+    place.outbox.close().await;
+    let refused = place.outbox.put(&[Event::new("t", "T", "{}")], None).await.unwrap_err();
+    assert!(refused.to_string().contains("closed"), "{refused}");
+}
