@@ -24,7 +24,7 @@ use crate::show::number;
 use crate::{assets, session};
 
 /// What surrounds every page.
-pub(crate) struct Frame {
+struct Frame {
     /// The page's title.
     title: String,
     /// The section it is in.
@@ -59,7 +59,7 @@ impl Frame {
     }
 
     /// Surrounds a page for a stranger.
-    pub(crate) fn bare(title: impl Into<String>) -> Frame {
+    fn bare(title: impl Into<String>) -> Frame {
         Frame {
             title: title.into(),
             here: "",
@@ -103,7 +103,7 @@ impl Trouble {
 }
 
 /// Renders a page.
-pub(crate) fn html(page: &impl Template) -> Result<Html<String>, Problem> {
+fn html(page: &impl Template) -> Result<Html<String>, Problem> {
     page.render().map(Html).map_err(|_| {
         let detail = "the page could not be written";
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "page-broken", detail)

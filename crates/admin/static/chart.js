@@ -104,7 +104,8 @@ export class Chart {
       const place = { class: "axis", x: PAD.left - 8, y: y + 3.5, "text-anchor": "end" };
       grid.append(draw("text", place, short((top * step) / 4)));
     }
-    const step = { 60: 15, 300: 60 }[this.window] ?? (width < 420 ? 300 : 180);
+    const steps = width < 420 ? { 60: 20, 300: 120, 900: 300 } : { 60: 15, 300: 60, 900: 180 };
+    const step = steps[this.window];
     for (let back = 0; back <= this.window; back += step) {
       const anchor = back === 0 ? "end" : back === this.window ? "start" : "middle";
       const place = { class: "axis", x: this.x(last - back), y: height - 5, "text-anchor": anchor };

@@ -107,6 +107,8 @@ async fn a_filter_is_requeued_up_to_the_limit_and_the_rest_is_told() {
     let done = console.post("/api/v1/requeue", &ask(2, false).to_string()).await.json();
     assert_eq!((done["requeued"].as_array().unwrap().len(), &done["more"]), (2, &json!(true)));
     assert_eq!(console.still_dead(), 3);
+    let counts = console.get("/api/v1/outboxes").await.json();
+    assert_eq!(counts["outboxes"][0]["counts"]["dead"], 3);
     let done = console.post("/api/v1/requeue", &ask(100, false).to_string()).await.json();
     assert_eq!((done["requeued"].as_array().unwrap().len(), &done["more"]), (3, &json!(false)));
     let counts = console.get("/api/v1/outboxes").await.json();

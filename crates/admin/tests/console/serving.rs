@@ -18,7 +18,8 @@ async fn refused(address: &str, token: Option<&str>) -> AdminError {
     let pulse = Arc::new(Relay::default());
     let console = Console { outboxes: Vec::new(), pulse, ready: Arc::new(|| true) };
     let options = Options { token: token.map(Secret::new), hosts: Vec::new() };
-    serve(listener, console, options, CancellationToken::new()).await.unwrap_err()
+    let served = serve(listener, console, options, CancellationToken::new());
+    timeout(Duration::from_secs(10), served).await.expect("it is refused at once").unwrap_err()
 }
 
 #[tokio::test]
