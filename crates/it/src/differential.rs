@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use std::future::Future;
 
 use anyhow::{Result, bail};
+use futures_util::{StreamExt, stream};
 
 use crate::ground::{self, Ground};
 pub use trace::{End, Op, trace};
@@ -33,25 +34,25 @@ impl Plan {
     }
 }
 
-/// Runs the traces of a plan. The first difference ends it, with the shortest trace that shows it.
+/// Runs the traces of a plan, some at once. The first difference ends it, with the shortest trace that shows it.
 pub async fn compare<F, G>(plan: Plan, make: fn() -> F) -> Result<()>
 where
     F: Future<Output = G> + Send + 'static,
     G: Ground + 'static,
 {
-    for seed in plan.seed..plan.seed + plan.traces {
-        let ops = trace(seed);
-        if let Err(first) = play(ops.clone(), make).await {
-            let (ops, difference) = shrink(ops, first, make).await;
-            let mut told = format!(
-                "POSTBOX_SEED={seed} replays this. Shortest trace found ({} operations):\n",
-                ops.len()
-            );
-            for op in &ops {
-                writeln!(told, "  {op:?}")?;
-            }
-            bail!("{told}{difference}");
+    let at_once = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut played = stream::iter(plan.seed..plan.seed + plan.traces)
+        .map(async |seed| (seed, play(trace(seed), make).await))
+        .buffer_unordered(at_once);
+    while let Some((seed, played)) = played.next().await {
+        let Err(first) = played else { continue };
+        let (ops, difference) = shrink(trace(seed), first, make).await;
+        let count = ops.len();
+        let mut told = format!("POSTBOX_SEED={seed} replays this, in {count} operations:\n");
+        for op in &ops {
+            writeln!(told, "  {op:?}")?;
         }
+        bail!("{told}{difference}");
     }
     Ok(())
 }

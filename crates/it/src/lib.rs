@@ -1,10 +1,13 @@
 //! Suites, harness and measurements: what every implementation of a seam must keep, and the means
 //! to try it on the real thing. Nothing here is linked into the product.
 
+pub mod browser;
 pub mod clock;
+pub mod console;
 pub mod differential;
 pub mod ground;
 pub mod process;
+pub mod raw;
 pub mod receiver;
 pub mod site;
 pub mod suite;

@@ -3,7 +3,7 @@
 use it::differential::{Plan, compare};
 use it::ground;
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn sqlite_answers_as_the_model_does() {
     let plan = Plan::from_env();
     println!("POSTBOX_SEED={} POSTBOX_TRACES={}", plan.seed, plan.traces);
