@@ -6,11 +6,12 @@ mod examples;
 mod markdown;
 mod tally;
 
+use std::fs::{self, File};
 use std::process::{Command, ExitCode};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::ValueEnum;
 
 use crate::world::{Run, World, tools};
@@ -161,24 +162,26 @@ fn finish(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command that should end by itself soon, and fails when it does not.
-fn finish_soon(command: &mut Command) -> Result<()> {
+/// Runs a command that should end by itself soon. What it printed is shown when it failed.
+fn finish_soon(run: &Run, command: &mut Command) -> Result<()> {
+    let printed = run.folder().join("printed");
+    let file = File::create(&printed)?;
     let program = command.get_program().to_string_lossy().into_owned();
-    let mut child = command.spawn().with_context(|| format!("{program} does not start"))?;
+    let mut child = command.stdout(file.try_clone()?).stderr(file).spawn().context(program)?;
     let began = Instant::now();
-    let status = loop {
+    let ended = loop {
         if let Some(status) = child.try_wait()? {
-            break status;
+            break status.to_string();
         }
         if began.elapsed() > SOON {
             child.kill()?;
-            child.wait()?;
-            bail!("{program} does not end within {} s", SOON.as_secs());
+            break format!("it did not end within {} s", SOON.as_secs());
         }
         sleep(Duration::from_millis(20));
     };
     interrupt::check()?;
-    ensure!(status.success(), "{program}: {status}");
+    let success = child.wait()?.success();
+    ensure!(success, "{ended}\n{}", fs::read_to_string(&printed).unwrap_or_default());
     Ok(())
 }
 

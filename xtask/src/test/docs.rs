@@ -27,17 +27,19 @@ pub(super) fn check(run: &Run) -> Result<()> {
     }
     ensure!(lost.is_empty(), "{}", lost.join("\n"));
     build(run)?;
+    let mut ran = 0;
     for (at, page) in pages.iter().enumerate() {
         let folder = run.folder().join(format!("page-{at}"));
         for script in scripts(&fs::read_to_string(page)?) {
             fs::create_dir_all(&folder)?;
-            println!("{}:{}", page.display(), script.trim_end());
             let mut shell = run.script("bash");
             shell.args(["-euo", "pipefail", "-c", &script]).current_dir(&folder);
-            finish_soon(&mut shell).with_context(|| page.display().to_string())?;
+            let told = || format!("{}:{script}", page.display());
+            finish_soon(run, &mut shell).with_context(told)?;
+            ran += 1;
         }
     }
-    println!("{} pages", pages.len());
+    println!("{} pages, {ran} of their blocks ran", pages.len());
     Ok(())
 }
 

@@ -29,14 +29,14 @@ pub(super) fn run(run: &Run) -> Result<()> {
     for script in scripts {
         println!("{}", script.strip_prefix(root()).unwrap_or(&script).display());
         let home = script.parent().unwrap_or(&folder);
-        finish_soon(run.script(&script).current_dir(home))
+        finish_soon(run, run.script(&script).current_dir(home))
             .with_context(|| script.display().to_string())?;
     }
     while let Some((package, name)) = programs.names.pop_first() {
         println!("{package}: {name}");
         let which = ["--quiet", "--package", &package, "--example", &name];
         finish(run_cargo(run).arg("build").args(which)).with_context(|| name.clone())?;
-        finish_soon(run_cargo(run).arg("run").args(which)).with_context(|| name.clone())?;
+        finish_soon(run, run_cargo(run).arg("run").args(which)).with_context(|| name.clone())?;
     }
     Ok(())
 }
