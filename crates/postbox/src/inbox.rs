@@ -9,8 +9,8 @@ use crate::outbox::{Outbox, USUAL, check_transaction};
 /// Takes an event in for a consumer group, in the open transaction.
 ///
 /// Returns `true` the first time: do the work in the same transaction and commit. Returns `false`
-/// when the group has taken it in before: acknowledge it and do nothing. If the transaction is rolled
-/// back, so is this memory, and the event will be new again.
+/// when the group has taken it in before: acknowledge it and do nothing. If the transaction is
+/// rolled back, so is this memory, and the event will be new again.
 ///
 /// ```
 /// # use sqlx::Connection;

@@ -11,7 +11,7 @@
 //! # let url = format!("sqlite:{}", folder.path().join("orders.sqlite3").display());
 //! postbox::migrate(&url).await?;
 //! let mut conn = sqlx::SqliteConnection::connect(&url).await?;
-//! sqlx::query("CREATE TABLE orders (id TEXT PRIMARY KEY, total INTEGER)").execute(&mut conn).await?;
+//! sqlx::query("CREATE TABLE orders (id TEXT, total INTEGER)").execute(&mut conn).await?;
 //!
 //! let mut tx = conn.begin_with("BEGIN IMMEDIATE").await?;
 //! sqlx::query("INSERT INTO orders VALUES ('123', 42)").execute(&mut *tx).await?;

@@ -16,6 +16,7 @@ mod glance;
 mod holding;
 mod inbox;
 mod lane;
+mod pick;
 mod put;
 mod requeue;
 mod rows;

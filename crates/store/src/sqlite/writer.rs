@@ -51,7 +51,7 @@ impl Writer {
     /// Has work done, and returns once it is committed or undone.
     pub(super) async fn run<W: Work>(&self, work: W) -> Result<W::Out, StoreError> {
         let (reply, answer) = oneshot::channel();
-        let piece = Box::new(Posted { work, reply, out: None, ran: false });
+        let piece = Box::new(Posted { work, reply, out: None });
         self.0.send(Order::Work(piece)).await.map_err(|_| closed())?;
         answer.await.map_err(|_| closed())?
     }
@@ -77,8 +77,8 @@ trait Piece: Send {
 struct Posted<W: Work> {
     work: W,
     reply: oneshot::Sender<Result<W::Out, StoreError>>,
+    /// What came out, unless it failed.
     out: Option<W::Out>,
-    ran: bool,
 }
 
 #[async_trait]
@@ -88,13 +88,18 @@ impl<W: Work> Piece for Posted<W> {
     }
 
     async fn run(&mut self, base: &Base, conn: &mut SqliteConnection) -> Result<(), StoreError> {
-        self.ran = true;
-        self.out = Some(self.work.run(base, conn).await?);
+        match self.work.run(base, conn).await {
+            Ok(out) => self.out = Some(out),
+            Err(fault) => {
+                self.work.undone(base);
+                return Err(fault.into());
+            }
+        }
         Ok(())
     }
 
     fn end(mut self: Box<Self>, base: &Base, verdict: Result<(), StoreError>) {
-        if verdict.is_err() && self.ran {
+        if verdict.is_err() && self.out.is_some() {
             self.work.undone(base);
         }
         let answer = verdict.map(|()| self.out.take().expect("work that succeeded has an answer"));

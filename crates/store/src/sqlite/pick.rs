@@ -1,0 +1,259 @@
+//! Choosing rows under a lease: later rows that are due, then hot rows.
+//!
+//! Only later rows are written. Hot rows are ours by the lease, whose row names them.
+
+use std::collections::HashMap;
+
+use event::{Address, Cause, Claim, Event, Fence, Millis, Moment, Outcome, Shelf, Want, alone};
+use futures_util::TryStreamExt;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+
+use super::base::Base;
+use super::error::Fault;
+use super::rows;
+
+/// How many rows a claim looks at in vain, at the most, in each table.
+const IN_VAIN: i64 = 20_000;
+
+/// A claim under way.
+pub(super) struct Pick {
+    lane: usize,
+    want: Want,
+    now: Millis,
+    until: Millis,
+    fence: Fence,
+    pub(super) claims: Vec<Claim>,
+    bytes: usize,
+    /// Whether nothing more may be taken: a suspect goes alone.
+    pub(super) closed: bool,
+    /// Whether every later row that is due was looked at.
+    pub(super) all_seen: bool,
+    /// Whether the lease row must name more hot rows.
+    pub(super) named: bool,
+    /// Rows that are no events.
+    bad: Vec<(Address, u32, Cause)>,
+}
+
+impl Pick {
+    pub(super) fn new(lane: usize, want: Want, now: Millis, fence: Fence) -> Pick {
+        Pick {
+            lane,
+            want,
+            now,
+            until: now + want.lease,
+            fence,
+            claims: Vec::new(),
+            bytes: 0,
+            closed: false,
+            all_seen: true,
+            named: false,
+            bad: Vec::new(),
+        }
+    }
+
+    /// Tells a fresh hand which keys wait for another attempt.
+    pub(super) async fn inform(
+        &self,
+        base: &Base,
+        conn: &mut SqliteConnection,
+    ) -> Result<(), Fault> {
+        if base.holding().desks[self.lane].informed {
+            return Ok(());
+        }
+        let parked = base.sql.parked.query().fetch_all(conn).await?;
+        let mut holding = base.holding();
+        let desk = &mut holding.desks[self.lane];
+        for row in parked {
+            let (number, birth) = (row.try_get(0)?, row.try_get(1)?);
+            if desk.lane.topics.take(&rows::lenient(&row, 3)?) {
+                desk.hand.park(Some(&rows::lenient(&row, 2)?), birth, number);
+            }
+        }
+        desk.informed = true;
+        Ok(())
+    }
+
+    fn taken(&self) -> usize {
+        self.claims.len()
+    }
+
+    /// Tells whether a payload fits beside what was taken.
+    fn fits(&self, size: usize, taken: usize) -> bool {
+        taken == 0 || self.bytes + size <= self.want.bytes
+    }
+
+    pub(super) async fn later(
+        &mut self,
+        base: &Base,
+        conn: &mut SqliteConnection,
+    ) -> Result<(), Fault> {
+        let numbers = self.pick_later(base, conn).await?;
+        if numbers.is_empty() {
+            return Ok(());
+        }
+        let json = serde_json::to_string(&numbers).expect("numbers are always JSON");
+        let query = base.sql.claim_later.query();
+        let query = query.bind(json).bind(self.fence.0).bind(self.until.0);
+        let mut rows = HashMap::with_capacity(numbers.len());
+        for row in query.fetch_all(&mut *conn).await? {
+            rows.insert(row.try_get::<i64, _>(0)?, row);
+        }
+        let mut holding = base.holding();
+        let desk = &mut holding.desks[self.lane];
+        for number in numbers {
+            let row = rows.remove(&number).expect("a row that was just read is still there");
+            let attempt = row.try_get::<i64, _>(9)?.try_into().unwrap_or(u32::MAX);
+            let address = address(Shelf::Later, number);
+            match rows::event(&row, 1)? {
+                Ok(event) => {
+                    let claim = Claim { event, address, fence: self.fence, attempt };
+                    desk.keep(&claim, self.until, rows::trail(&row, 10)?);
+                    self.claims.push(claim);
+                }
+                Err(cause) => {
+                    desk.settle(address, &Outcome::Dead(cause.clone()));
+                    self.bad.push((address, attempt, cause));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Chooses among the later rows that are due.
+    async fn pick_later(
+        &mut self,
+        base: &Base,
+        conn: &mut SqliteConnection,
+    ) -> Result<Vec<i64>, Fault> {
+        let mut numbers = Vec::new();
+        self.all_seen = false;
+        let query = base.sql.due_later.query().bind(self.now.0).bind(IN_VAIN);
+        let mut due = query.fetch(conn);
+        while let Some(row) = due.try_next().await? {
+            let (number, birth) = (row.try_get(0)?, row.try_get(1)?);
+            let mut holding = base.holding();
+            let desk = &mut holding.desks[self.lane];
+            if !desk.lane.topics.take(&rows::lenient(&row, 2)?) {
+                continue;
+            }
+            let unexplained: i64 = row.try_get(4)?;
+            let suspect = unexplained >= i64::from(event::Row::SUSPECT);
+            let Some(only) = alone(suspect, numbers.len()) else { return Ok(numbers) };
+            let size = usize::try_from(row.try_get::<i64, _>(5)?).unwrap_or(usize::MAX);
+            let full = numbers.len() == self.want.retries();
+            if full || !self.fits(size, numbers.len()) {
+                return Ok(numbers);
+            }
+            let key = rows::lenient(&row, 3)?;
+            let key = (!key.is_empty()).then_some(&*key);
+            if desk.hand.offer_later(address(Shelf::Later, number), key, birth, self.until) {
+                numbers.push(number);
+                self.bytes += size;
+                self.closed = only;
+                if only {
+                    return Ok(numbers);
+                }
+            }
+        }
+        self.all_seen = true;
+        Ok(numbers)
+    }
+
+    pub(super) async fn hot(
+        &mut self,
+        base: &Base,
+        conn: &mut SqliteConnection,
+    ) -> Result<(), Fault> {
+        let mut looked = 0;
+        while self.taken() < self.want.limit && looked < IN_VAIN {
+            let cursor = base.holding().desks[self.lane].hand.cursor();
+            let chunk = i64::try_from(self.want.limit - self.taken()).unwrap_or(i64::MAX);
+            let chunk = if looked == 0 { chunk } else { chunk.max(256) };
+            let query = base.sql.claim_hot.query().bind(cursor).bind(chunk);
+            let mut hot = query.fetch(&mut *conn);
+            let (mut read, mut stopped) = (0, false);
+            while let Some(row) = hot.try_next().await? {
+                read += 1;
+                if !self.take_hot(base, &row)? {
+                    stopped = true;
+                    break;
+                }
+            }
+            looked += read;
+            if stopped || read < chunk {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at one hot row. Returns `false` when no more should be looked at.
+    fn take_hot(&mut self, base: &Base, row: &SqliteRow) -> Result<bool, Fault> {
+        if self.taken() == self.want.limit {
+            return Ok(false);
+        }
+        let seq = row.try_get_unchecked(0)?;
+        let mut holding = base.holding();
+        let desk = &mut holding.desks[self.lane];
+        if !desk.lane.topics.take(&rows::lenient(row, 2)?) {
+            desk.hand.skip(seq);
+            return Ok(true);
+        }
+        let address = address(Shelf::Hot, seq);
+        let event: Event = match rows::event(row, 1)? {
+            Ok(event) => event,
+            Err(cause) => {
+                desk.hand.skip(seq);
+                self.bad.push((address, 0, cause));
+                return Ok(true);
+            }
+        };
+        let size = event.payload.len();
+        if !self.fits(size, self.taken()) {
+            return Ok(false);
+        }
+        if desk.hand.offer_hot(address, event.key.as_deref(), self.until) {
+            let claim = Claim { event, address, fence: self.fence, attempt: 1 };
+            desk.keep(&claim, self.until, Vec::new());
+            self.claims.push(claim);
+            self.bytes += size;
+            self.named = true;
+        }
+        Ok(true)
+    }
+
+    /// Gives rows up that are no events, so that they stop nobody.
+    pub(super) async fn bury(
+        &mut self,
+        base: &Base,
+        conn: &mut SqliteConnection,
+    ) -> Result<(), Fault> {
+        for shelf in [Shelf::Hot, Shelf::Later] {
+            let bad = self.bad.iter().filter(|(address, ..)| address.shelf == shelf);
+            let ends: Vec<(i64, u32, [Moment; 1])> = bad
+                .map(|(address, attempt, cause)| {
+                    let moment = Moment { at: self.now, attempt: *attempt, cause: cause.clone() };
+                    (address.number, *attempt, [moment])
+                })
+                .collect();
+            if ends.is_empty() {
+                continue;
+            }
+            let numbers: Vec<i64> = ends.iter().map(|(number, ..)| *number).collect();
+            let (copy, drop) = match shelf {
+                Shelf::Hot => (&base.sql.dead_hot, &base.sql.drop_hot),
+                Shelf::Later => (&base.sql.dead_later, &base.sql.drop_later),
+            };
+            let json = serde_json::to_string(&ends).expect("a cause is always JSON");
+            copy.query().bind(json).bind(self.now.0).execute(&mut *conn).await?;
+            let json = serde_json::to_string(&numbers).expect("numbers are always JSON");
+            drop.query().bind(json).execute(&mut *conn).await?;
+        }
+        Ok(())
+    }
+}
+
+fn address(shelf: Shelf, number: i64) -> Address {
+    Address { shelf, shard: 0, number }
+}
