@@ -144,7 +144,7 @@ fn run_cargo(run: &Run) -> Command {
     command
 }
 
-/// Builds the program with all tests at once, so that every crate is built with one set of features.
+/// Builds the program and all tests at once: every crate with one set of features, and once.
 fn build(run: &Run) -> Result<()> {
     cargo_step(run, &["test", "--quiet", "--workspace", "--no-run"])
 }

@@ -1,5 +1,5 @@
-//! Runs each example. Everything in the folder `examples/` besides pages for people is one: a folder
-//! with an executable `run`, or the source of a cargo example. One that does not end has failed.
+//! Runs each example. Everything in the folder `examples/` besides pages for people is one: a
+//! folder with an executable `run`, or the source of a cargo example. One that does not end fails.
 
 use std::collections::BTreeSet;
 use std::fs;
