@@ -15,8 +15,12 @@ use super::holding::{May, Seen};
 use super::settle::{Settling, run};
 use super::writer::{Work, Writer};
 
-/// The shortest and the longest time between two looks of a lane that waits.
-const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
+/// The shortest and the longest time between two looks at the log file of a lane that waits.
+const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(50));
+
+/// How long a lane trusts the log file alone: two commits in one tick of the file system's clock
+/// look like one.
+const BLIND: Duration = Duration::from_millis(500);
 
 /// One lane of one handle.
 pub(super) struct SqliteLane {
@@ -62,16 +66,25 @@ impl Source for SqliteLane {
     async fn wait(&self, at_most: Duration) {
         let until = Instant::now() + at_most;
         let mut bell = self.base.bell.subscribe();
-        let mut pause = LOOK.0;
+        let (mut pause, mut look_at, mut log) = (LOOK.0, Instant::now(), None);
         loop {
-            let left = until.saturating_duration_since(Instant::now());
+            let now = Instant::now();
+            let newest = self.base.newest_commit();
             let rings = *bell.borrow_and_update();
-            let next = match self.look(rings).await {
-                Ok(Some(next)) if !left.is_zero() => next,
-                Err(_) if !left.is_zero() => LOOK.1,
-                _ => return,
-            };
-            let pause_now = pause.min(next).min(left);
+            if now >= look_at || newest != log || rings != self.heard() {
+                log = newest;
+                let next = match self.look(rings).await {
+                    Ok(Some(next)) => next,
+                    Ok(None) => return,
+                    Err(_) => LOOK.1,
+                };
+                look_at = now + next.min(BLIND);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            let pause_now = pause.min(look_at.saturating_duration_since(now)).min(left);
             if let Ok(rung) = tokio::time::timeout(pause_now, bell.changed()).await {
                 // The bell hangs as long as the handle does.
                 rung.expect("a lane keeps its bell");
@@ -86,6 +99,10 @@ impl Source for SqliteLane {
 }
 
 impl SqliteLane {
+    fn heard(&self) -> u64 {
+        self.base.holding().desks[self.lane].heard
+    }
+
     async fn glance(&self, seen: Option<Seen>) -> Result<Glance, StoreError> {
         let cursor = self.base.holding().desks[self.lane].hand.cursor();
         let after = seen.map_or(Millis(i64::MIN), |seen| seen.now);
