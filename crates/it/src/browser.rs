@@ -49,6 +49,7 @@ impl Browser {
         let client = builder.capabilities(wanted).connect(url).await?;
         let session = client.session_id().await?.context("a session has an id")?;
         let browser = Browser { client, session, driver, home: home.to_owned() };
+        browser.devtools("Emulation.setScrollbarsHidden", json!({ "hidden": true })).await?;
         browser.width(DESK).await?;
         Ok(browser)
     }
@@ -76,17 +77,24 @@ impl Browser {
         Ok(format!("{}{query}", url.path()))
     }
 
+    /// Waits until the page with this path and query is loaded.
+    pub async fn arrives(&self, path: &str) -> Result<()> {
+        let here = format!("location.pathname + location.search === {}", json!(path));
+        self.until(&format!("document.readyState === 'complete' && {here}")).await
+    }
+
+    /// Clicks a link and waits until its page is loaded.
+    pub async fn follow(&self, css: &str) -> Result<()> {
+        let link = format!("document.querySelector({})", json!(css));
+        let path = self.ask(&format!("{link}.pathname + {link}.search")).await?;
+        self.click(css).await?;
+        self.arrives(path.as_str().context("a link has a path")?).await
+    }
+
     /// Returns the value of an expression.
     pub async fn ask(&self, expression: &str) -> Result<Value> {
         let script = format!("return ({expression})");
         self.client.execute(&script, vec![]).await.with_context(|| expression.to_owned())
-    }
-
-    /// Returns the value of a promise.
-    pub async fn wait(&self, promise: &str) -> Result<Value> {
-        let script =
-            format!("const done = arguments[0]; ({promise}).then(done, e => done(`${{e}}`))");
-        self.client.execute_async(&script, vec![]).await.with_context(|| promise.to_owned())
     }
 
     /// Waits until an expression is true.

@@ -1,10 +1,10 @@
 //! One HTTP exchange, letter by letter, for what no browser and no client would ask.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -22,8 +22,8 @@ pub struct Answer {
 impl Answer {
     /// Returns one header.
     pub fn header(&self, name: &str) -> Option<&str> {
-        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
-        lines.into_iter().find_map(|(known, value)| (known == name).then_some(value))
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(':'));
+        lines.find_map(|(known, value)| (known == name).then_some(value.trim()))
     }
 }
 
@@ -37,11 +37,18 @@ pub fn ask(address: SocketAddr, method: &str, path: &str, lines: &str) -> Result
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     write!(stream, "{method} {path} HTTP/1.1\r\nconnection: close\r\n{lines}\r\n")?;
-    let mut said = Vec::new();
-    stream.read_to_end(&mut said).context("no whole answer")?;
-    let said = String::from_utf8_lossy(&said);
-    let (head, body) = said.split_once("\r\n\r\n").context("an answer without an end of head")?;
+    let mut stream = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        ensure!(stream.read_line(&mut head)? > 0, "an answer without an end of its head: {head}");
+    }
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-    let status = status.context("an answer without a status")?;
-    Ok(Answer { status, head: head.to_ascii_lowercase(), body: body.to_owned() })
+    let status = status.with_context(|| format!("an answer without a status: {head}"))?;
+    let mut answer = Answer { status, head: head.to_ascii_lowercase(), body: String::new() };
+    // Some servers keep a connection open whatever they are asked.
+    let length = answer.header("content-length").and_then(|length| length.parse().ok());
+    let mut body = Vec::new();
+    stream.take(length.unwrap_or(u64::MAX)).read_to_end(&mut body).context("half an answer")?;
+    answer.body = String::from_utf8_lossy(&body).into_owned();
+    Ok(answer)
 }

@@ -1,5 +1,6 @@
 //! The one integration-test binary.
 
+mod browser;
 mod contract;
 mod crash;
 mod differential;
