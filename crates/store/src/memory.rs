@@ -4,6 +4,7 @@
 //! does keeps the rules.
 
 mod catalog;
+mod chores;
 mod inbox;
 mod lane;
 
@@ -39,6 +40,8 @@ struct State {
     later: i64,
     /// How many published rows the upkeep has trimmed.
     trimmed: u64,
+    /// Who does the upkeep, and until when nobody else may.
+    chores: (u64, Millis),
     relays: u64,
     inbox: HashMap<(String, EventId), inbox::Memory>,
 }
@@ -141,7 +144,7 @@ impl Outbox for Relay {
     }
 
     fn chores(&self) -> Arc<dyn Chores> {
-        Arc::new(catalog::MemoryCatalog(self.table.clone()))
+        Arc::new(chores::MemoryChores { table: self.table.clone(), relay: self.id })
     }
 
     fn inbox(&self) -> Arc<dyn Inbox> {

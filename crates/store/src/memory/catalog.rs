@@ -1,11 +1,11 @@
-//! The rows as a person sees them, and the upkeep, modelled.
+//! The rows as a person sees them, modelled.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use event::{
-    Catalog, Chores, Counts, Cursor, EventId, Filter, Keep, Listed, Listing, Millis, Page, Place,
-    Requeued, Shelf, Status, StoreError, Swept,
+    Catalog, Counts, Cursor, EventId, Filter, Listed, Listing, Millis, Page, Place, Requeued,
+    Shelf, Status, StoreError,
 };
 
 use super::{Entry, State, Table};
@@ -84,30 +84,6 @@ impl Catalog for MemoryCatalog {
         drop(state);
         self.0.bell.notify_waiters();
         Ok(done)
-    }
-}
-
-#[async_trait]
-impl Chores for MemoryCatalog {
-    async fn sweep(&self, keep: &Keep) -> Result<Swept, StoreError> {
-        let now = self.0.now();
-        let mut state = self.0.state();
-        let mut sent = 0;
-        state.entries.retain(|entry| {
-            let old = matches!(entry.row.place, Place::Sent(_)) && entry.updated < now - keep.sent;
-            let trim = old && sent < keep.step as u64;
-            sent += u64::from(trim);
-            !trim
-        });
-        state.trimmed += sent;
-        let mut inbox = 0;
-        state.inbox.retain(|_, memory| {
-            let old = memory.processed && memory.updated < now - keep.inbox;
-            let trim = old && inbox < keep.step as u64;
-            inbox += u64::from(trim);
-            !trim
-        });
-        Ok(Swept { sent, inbox, elsewhere: false })
     }
 }
 
