@@ -59,8 +59,8 @@ impl<'a> Envelope<'a> {
         })
     }
 
-    /// Returns the structured form (`application/cloudevents+json`). A JSON payload goes in letter by
-    /// letter: parsing and writing it again would change large numbers and repeated names.
+    /// Returns the structured form (`application/cloudevents+json`). A JSON payload goes in letter
+    /// by letter: parsing and writing it again would change large numbers and repeated names.
     pub fn structured(&self, base64: impl Fn(&[u8]) -> String) -> String {
         let mut object: Map<String, Value> =
             self.attributes().into_iter().map(|(name, value)| (name, json!(value))).collect();

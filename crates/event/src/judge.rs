@@ -70,7 +70,7 @@ impl Policy {
     }
 
     /// Says, before an event is offered, whether it has already had all its attempts. Only claims
-    /// that nobody settled get this far: it may be what kills the relay, so it is not offered again.
+    /// that nobody settled get this far: it may be what kills the relay, and is not offered again.
     pub fn spent(&self, event: &Event, attempt: u32) -> Option<Outcome> {
         let (attempts, _) = self.of(event);
         (attempt > attempts).then(|| {

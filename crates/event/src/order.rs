@@ -98,7 +98,8 @@ impl Hand {
         true
     }
 
-    /// Offers a later row that is due; `true` takes it. `birth` is its number when it was hot, or 0.
+    /// Offers a later row that is due; `true` takes it. `birth` is its number when it was hot, or
+    /// 0.
     pub fn offer_later(
         &mut self,
         address: Address,
@@ -188,8 +189,8 @@ fn position(shelf: Shelf, birth: i64, number: i64) -> Position {
     }
 }
 
-/// Tells how many of the later rows that are due go into one claim: all up to `limit`, but a suspect
-/// only alone, because it may be what killed a relay.
+/// Tells whether a row may join a claim that has taken some already, and if so, whether it must be
+/// the only one: a suspect goes alone, because it may be what killed a relay.
 pub fn alone(suspect: bool, taken: usize) -> Option<bool> {
     match (suspect, taken) {
         (false, _) => Some(false),

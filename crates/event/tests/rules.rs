@@ -1,4 +1,5 @@
-//! The rules over random histories: a shard, two relays, a sink that refuses, crashes and late turns.
+//! The rules over random histories: a shard, two relays, a sink that refuses, crashes and late
+//! turns.
 //!
 //! The simulator moves rows between tables by their addresses, as a store does, and asks `Row`,
 //! `Hand` and `Policy` for every decision. It makes none of its own.

@@ -40,7 +40,8 @@ impl Plan {
     }
 }
 
-/// Runs the traces of a plan, some at once. The first difference ends it, with the shortest trace that shows it.
+/// Runs the traces of a plan, some at once. The first difference ends it, with the shortest trace
+/// that shows it.
 pub async fn compare<F, G>(plan: Plan, make: fn() -> F) -> Result<()>
 where
     F: Future<Output = G> + Send + 'static,

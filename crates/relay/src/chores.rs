@@ -24,7 +24,7 @@ pub async fn run(
             }
             Ok(_) => every,
             Err(error) => {
-                tracing::warn!(outbox, %error, "the chores could not be done; they are tried again");
+                tracing::warn!(outbox, %error, "the chores failed and are tried again");
                 every
             }
         };

@@ -61,8 +61,8 @@ enum Next {
 }
 
 impl Lane {
-    /// Takes turns until told to stop, or until asking the source again cannot help; then hands over
-    /// what it leases. Turns under way are finished, and cut only after the drain time.
+    /// Takes turns until told to stop, or until asking the source again cannot help; then hands
+    /// over what it leases. Turns under way are finished, and cut only after the drain time.
     pub async fn run(&self, stop: &CancellationToken) -> Result<(), Cause> {
         let turns = (0..self.options.turns.max(1)).map(|_| self.take_turns(stop));
         let overstayed = async {
@@ -145,8 +145,8 @@ impl Lane {
         }
     }
 
-    /// Leaves a destination alone that is down, and asks it now and then. Meanwhile the source keeps
-    /// its lease, so that the rows stay where they are.
+    /// Leaves a destination alone that is down, and asks it now and then. Meanwhile the source
+    /// keeps its lease, so that the rows stay where they are.
     async fn rest(&self, stop: &CancellationToken) {
         loop {
             self.pause(self.policy.rest.mul_f64(0.5 + fastrand::f64()), stop).await;

@@ -1,3 +1,5 @@
+//! What a config may say, and what is answered to one that does not.
+
 use std::time::Duration;
 
 use event::{Backoff, Order};

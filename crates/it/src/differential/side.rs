@@ -175,7 +175,7 @@ impl Side {
         Answer::Claimed(told)
     }
 
-    /// Settles claims, named from the newest back, through the lane of the first or through another.
+    /// Settles claims, named from the newest back, through the lane of the first or another.
     async fn settle(
         &mut self,
         claims: &[usize],

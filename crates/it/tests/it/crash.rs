@@ -1,4 +1,5 @@
-//! Relays that die or fall asleep in mid-flow: another goes on, and nobody changes what is not theirs.
+//! Relays that die or fall asleep in mid-flow: another goes on, and nobody changes what is not
+//! theirs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

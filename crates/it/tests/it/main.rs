@@ -1,5 +1,7 @@
 //! The one integration-test binary.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 mod browser;
 mod contract;
 mod crash;

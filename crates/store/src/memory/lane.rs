@@ -232,7 +232,9 @@ fn settle(state: &mut State, end: &Settlement, now: Millis) -> bool {
     if !entry.row.settle(end.fence, &end.outcome, now) {
         return false;
     }
-    entry.updated = now;
+    if !matches!(end.outcome, Outcome::Release { .. }) {
+        entry.updated = now;
+    }
     let moved = end.address.shelf == Shelf::Hot && entry.row.place == Place::Waiting(Shelf::Later);
     if moved {
         entry.number = later;

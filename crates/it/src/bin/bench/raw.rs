@@ -1,4 +1,5 @@
-//! The bare loop: the store's own statements on one connection, and nothing around them.
+//! The bare loop: the store's own statements and settings on one connection, and nothing around
+//! them.
 
 use std::time::Instant;
 
@@ -20,6 +21,8 @@ pub(crate) async fn drain(copy: &Copy, events: usize, history: bool) -> Result<f
         .parse::<SqliteConnectOptions>()?
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Normal)
+        .pragma("wal_autocheckpoint", "4000")
+        .pragma("temp_store", "memory")
         .disable_statement_logging()
         .connect()
         .await?;
