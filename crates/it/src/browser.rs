@@ -137,8 +137,10 @@ impl Browser {
         Ok(texts.remove(0))
     }
 
-    /// Clicks an element, which must be visible and not covered.
+    /// Scrolls to an element and clicks it; it must be visible and not covered.
     pub async fn click(&self, css: &str) -> Result<()> {
+        let element = format!("document.querySelector({})", json!(css));
+        self.ask(&format!("{element}?.scrollIntoView({{ block: 'center' }})")).await?;
         self.find(css).await?.click().await.with_context(|| format!("click {css}"))
     }
 
