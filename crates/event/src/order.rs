@@ -134,6 +134,11 @@ impl Hand {
         self.out.insert(address, out);
     }
 
+    /// Tells whether a row is in flight from this hand.
+    pub fn has(&self, address: Address) -> bool {
+        self.out.contains_key(&address)
+    }
+
     /// Takes an outcome in. Returns `false` when the row is not in this hand.
     pub fn settle(&mut self, address: Address, outcome: &Outcome) -> bool {
         let Some(out) = self.out.remove(&address) else { return false };
@@ -157,9 +162,9 @@ impl Hand {
         true
     }
 
-    /// Returns the hot rows in flight: what must be called unexplained if this relay dies.
-    pub fn hot_out(&self) -> impl Iterator<Item = i64> + '_ {
-        self.out.keys().filter(|address| address.shelf == Shelf::Hot).map(|address| address.number)
+    /// Returns the rows in flight.
+    pub fn in_flight(&self) -> impl Iterator<Item = Address> + '_ {
+        self.out.keys().copied()
     }
 
     /// Tells whether a claim of this hand has outlived its lease.

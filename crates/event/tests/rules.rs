@@ -211,7 +211,7 @@ impl Sim {
         if !single {
             self.claim_hot(relay, limit, &mut batch);
         }
-        self.lease.out = self.hands[relay].hot_out().collect();
+        self.lease.out = hot_out(&self.hands[relay]);
         if !batch.is_empty() {
             let epoch = self.lease.epoch;
             self.turns.push(Turn { relay: Some(relay), epoch, batch, refused: HashSet::new() });
@@ -303,7 +303,7 @@ impl Sim {
             }
         }
         if self.lease.epoch == turn.epoch {
-            self.lease.out = self.hands[relay].hot_out().collect();
+            self.lease.out = hot_out(&self.hands[relay]);
         }
     }
 
@@ -546,4 +546,10 @@ proptest! {
             }
         }
     }
+}
+
+/// Returns the hot rows in flight: what the lease row names.
+fn hot_out(hand: &Hand) -> BTreeSet<i64> {
+    let hot = hand.in_flight().filter(|address| address.shelf == Shelf::Hot);
+    hot.map(|address| address.number).collect()
 }

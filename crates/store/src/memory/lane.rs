@@ -183,8 +183,8 @@ impl Source for MemoryLane {
         let mut state = self.table.state();
         let mut settled = Settled::default();
         for end in ends {
-            let fresh = state.lease.owner == self.relay && state.lease.fence == end.fence;
-            if !fresh || !settle(&mut state, end, now) {
+            let held = state.lease.owner == self.relay && hands[self.index].1.has(end.address);
+            if !held || state.lease.fence != end.fence || !settle(&mut state, end, now) {
                 settled.stale.push(end.id);
                 continue;
             }
@@ -206,16 +206,21 @@ impl Source for MemoryLane {
             return Ok(());
         }
         let fence = state.lease.fence;
+        let back: Vec<Address> = hands[self.index].1.in_flight().collect();
         for entry in &mut state.entries {
-            if entry.row.unexplained > 0 && entry.row.fence == fence {
-                let released = Outcome::Release { after: Duration::ZERO };
-                let _ = entry.row.settle(fence, &released, now);
+            let Place::Waiting(shelf) = entry.row.place else { continue };
+            if back.contains(&address(entry, shelf)) {
+                let _ = entry.row.settle(fence, &Outcome::Release { after: Duration::ZERO }, now);
             }
         }
-        state.lease.released = true;
-        state.lease.until = Millis(0);
-        for (_, hand) in hands.iter_mut() {
-            hand.clear();
+        hands[self.index].1.clear();
+        if hands.iter().all(|(_, hand)| hand.is_empty()) {
+            state.lease.released = true;
+            state.lease.until = Millis(0);
+            hands.iter_mut().for_each(|(_, hand)| hand.clear());
+        } else {
+            let (lane, hand) = &mut hands[self.index];
+            park(&state, lane, hand);
         }
         drop(state);
         self.table.bell.notify_waiters();
