@@ -36,8 +36,8 @@ struct Window {
 
 impl Limit {
     const START: usize = 4;
-    /// Fewer answers than this are too few to judge latency by.
-    const WINDOW: usize = 4;
+    /// Fewer answers than this are too few to judge latency by: their mean is chance.
+    const WINDOW: usize = 16;
     /// Latency differences below this say nothing about load.
     const SLACK: Duration = Duration::from_millis(10);
 
@@ -55,9 +55,6 @@ impl Limit {
 
     /// Takes one answer in; `out` offers were out, this one included.
     pub fn learn(&mut self, signal: Signal, out: usize) {
-        if let Signal::Good(latency) = signal {
-            self.floor.note(latency);
-        }
         if self.stale > 0 {
             self.stale -= 1;
             return;
@@ -79,6 +76,7 @@ impl Limit {
     fn close(&mut self, out: usize) {
         let Window { answers, total, full } = std::mem::take(&mut self.window);
         let mean = total / answers;
+        self.floor.note(mean);
         let floor = self.floor.least();
         if mean > floor * 4 + Limit::SLACK {
             self.cut(out);
@@ -94,24 +92,25 @@ impl Limit {
     }
 }
 
-/// The moving minimum of latency: the least of this generation of answers and the one before, so
-/// that a destination which became slower for good is not held against its past for ever.
+/// The moving minimum of the windows' mean latencies: the least of this generation and the one
+/// before, so that a destination which became slower for good is not held against its past for
+/// ever. Single answers do not count: one that came from a cache is no measure for the others.
 #[derive(Clone, Debug, Default)]
 struct Floor {
     before: Option<Duration>,
     current: Option<Duration>,
-    answers: u32,
+    windows: u32,
 }
 
 impl Floor {
-    const GENERATION: u32 = 128;
+    const GENERATION: u32 = 32;
 
-    fn note(&mut self, latency: Duration) {
-        if self.answers == Floor::GENERATION {
-            *self = Floor { before: self.current, current: None, answers: 0 };
+    fn note(&mut self, mean: Duration) {
+        if self.windows == Floor::GENERATION {
+            *self = Floor { before: self.current, current: None, windows: 0 };
         }
-        self.answers += 1;
-        self.current = Some(self.current.map_or(latency, |least| least.min(latency)));
+        self.windows += 1;
+        self.current = Some(self.current.map_or(mean, |least| least.min(mean)));
     }
 
     fn least(&self) -> Duration {
@@ -138,7 +137,7 @@ mod tests {
     fn it_starts_at_four_and_grows_by_one_per_window_up_to_the_most() {
         let mut limit = Limit::new(6);
         assert_eq!(limit.now(), 4);
-        learn(&mut limit, QUICK, 3);
+        learn(&mut limit, QUICK, 15);
         assert_eq!(limit.now(), 4);
         learn(&mut limit, QUICK, 1);
         assert_eq!(limit.now(), 5);
@@ -173,6 +172,18 @@ mod tests {
         assert_eq!(limit.now(), before / 2);
         learn(&mut limit, SLOW, 3000);
         assert!(limit.now() > before / 2, "slow for good is not overload: {}", limit.now());
+    }
+
+    #[test]
+    fn latencies_that_vary_without_overload_do_not_hold_it_down() {
+        for millis in [[5, 100, 5, 100], [20, 300, 580, 850]] {
+            let mut limit = Limit::new(16);
+            for at in 0..4000 {
+                let signal = Signal::Good(Duration::from_millis(millis[at % 4]));
+                limit.learn(signal, limit.now());
+            }
+            assert_eq!(limit.now(), 16, "{millis:?}");
+        }
     }
 
     #[test]

@@ -1,15 +1,20 @@
 //! The sink `stdout`: one line of JSON per event, a structured CloudEvent.
 //!
-//! A receipt means that the line was written and flushed. It never buffers beyond an answer.
+//! A receipt means that the line was written and flushed. It never buffers beyond an answer, and
+//! never waits for ever for a reader that has fallen asleep.
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use event::{Answer, Cause, Code, Envelope, Event, Receipt, Refusal, Sink};
+use tokio::sync::Mutex;
 use tokio::task;
+use tokio::time::timeout;
 
 type Writer = Arc<Mutex<dyn Write + Send>>;
 
@@ -17,9 +22,20 @@ type Writer = Arc<Mutex<dyn Write + Send>>;
 pub struct Stdout {
     writer: Writer,
     source: String,
+    patience: Duration,
+}
+
+/// How far a batch has come, as both the writing thread and its caller see it.
+#[derive(Default)]
+struct Progress {
+    written: AtomicUsize,
+    cut: AtomicBool,
 }
 
 impl Stdout {
+    /// How long a batch may take: a reader that sleeps longer must not outlast the claim's lease.
+    const PATIENCE: Duration = Duration::from_secs(5);
+
     /// Writes to standard output. `source` says which outbox the events came from.
     pub fn new(source: &str) -> Stdout {
         Stdout::to(io::stdout(), source)
@@ -27,24 +43,37 @@ impl Stdout {
 
     /// Writes to `writer`.
     pub fn to(writer: impl Write + Send + 'static, source: &str) -> Stdout {
-        Stdout { writer: Arc::new(Mutex::new(writer)), source: source.to_owned() }
+        let (writer, source) = (Arc::new(Mutex::new(writer)), source.to_owned());
+        Stdout { writer, source, patience: Stdout::PATIENCE }
     }
 
     /// Writes lines away from the runtime, because a pipe that nobody reads blocks. Returns how
-    /// many were written, and what stopped the rest.
-    async fn write(&self, lines: Vec<String>) -> (usize, io::Result<()>) {
-        let writer = Arc::clone(&self.writer);
-        let written = task::spawn_blocking(move || {
-            let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
-            for (count, line) in lines.iter().enumerate() {
-                if let Err(error) = writer.write_all(line.as_bytes()).and_then(|()| writer.flush())
-                {
-                    return (count, Err(error));
+    /// many were written, and why the next one was not.
+    async fn write(&self, lines: Vec<String>) -> (usize, Result<(), Refusal>) {
+        let Ok(mut writer) = timeout(self.patience, self.writer.clone().lock_owned()).await else {
+            return (0, Err(down("nobody reads what was written before")));
+        };
+        let progress = Arc::new(Progress::default());
+        let seen = progress.clone();
+        let writing = task::spawn_blocking(move || {
+            for line in &lines {
+                if progress.cut.load(Ordering::SeqCst) {
+                    return Ok(());
                 }
+                writer.write_all(line.as_bytes()).and_then(|()| writer.flush())?;
+                progress.written.fetch_add(1, Ordering::SeqCst);
             }
-            (lines.len(), writer.flush())
+            writer.flush()
         });
-        written.await.unwrap_or_else(|error| (0, Err(io::Error::other(error))))
+        let ended = timeout(self.patience, writing).await;
+        seen.cut.store(true, Ordering::SeqCst);
+        let end = match ended {
+            Ok(Ok(Ok(()))) => Ok(()),
+            Ok(Ok(Err(error))) => Err(down(&error.to_string())),
+            Ok(Err(error)) => Err(down(&error.to_string())),
+            Err(_) => Err(asleep()),
+        };
+        (seen.written.load(Ordering::SeqCst), end)
     }
 }
 
@@ -56,20 +85,30 @@ impl Sink for Stdout {
         };
         let (written, end) = self.write(events.iter().map(line).collect()).await;
         let mut answers = vec![Ok(Receipt { broker_id: None }); written];
-        if let Err(error) = end {
-            answers.resize(events.len(), Err(down(&error)));
+        if let Err(refusal) = end {
+            // The line under way may yet be read; those behind it were not begun.
+            let rest = match refusal {
+                Refusal::Unknown(_) => Refusal::Held,
+                ref down => down.clone(),
+            };
+            answers.push(Err(refusal));
+            answers.resize(events.len(), Err(rest));
         }
+        answers.truncate(events.len());
         answers
     }
 
     async fn probe(&self) -> Result<(), Refusal> {
-        let (_, end) = self.write(Vec::new()).await;
-        end.map_err(|error| down(&error))
+        self.write(Vec::new()).await.1
     }
 }
 
-fn down(error: &io::Error) -> Refusal {
-    Refusal::Down(Cause::new(Code::SinkDown, format_args!("cannot write: {error}")))
+fn down(why: &str) -> Refusal {
+    Refusal::Down(Cause::new(Code::SinkDown, format_args!("cannot write: {why}")))
+}
+
+fn asleep() -> Refusal {
+    Refusal::Unknown(Cause::new(Code::SinkTimeout, "nobody read the line in time"))
 }
 
 #[cfg(test)]
@@ -138,6 +177,28 @@ mod tests {
             assert!(answers[2..].iter().all(|answer| matches!(answer, Err(Refusal::Down(_)))));
             assert_eq!(answers.len(), 5);
         }
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_sleeps_is_not_waited_for() {
+        let (mut reader, writer) = pipe().unwrap();
+        let mut stdout = Stdout::to(writer, "orders");
+        stdout.patience = Duration::from_millis(50);
+        let large: Vec<Event> = (0..2).map(|_| Event::new("t", "T", "x".repeat(1 << 20))).collect();
+        let answers = stdout.publish(&large).await;
+        assert!(
+            matches!(&answers[0], Err(Refusal::Unknown(cause)) if cause.code == Code::SinkTimeout)
+        );
+        assert_eq!(answers[1], Err(Refusal::Held));
+        assert!(matches!(stdout.probe().await, Err(Refusal::Down(_))), "the line still blocks");
+
+        let read = task::spawn_blocking(move || {
+            let mut all = Vec::new();
+            reader.read_to_end(&mut all).map(|_| all.iter().filter(|byte| **byte == b'\n').count())
+        });
+        while stdout.probe().await.is_err() {}
+        drop(stdout);
+        assert_eq!(read.await.unwrap().unwrap(), 1, "what was held was not written after all");
     }
 
     #[tokio::test]

@@ -63,19 +63,28 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// The longest wait that a destination may ask for.
+    const ASKED: Duration = Duration::from_secs(24 * 60 * 60);
+
     /// Returns the attempts and the waits of an event.
     pub fn of(&self, event: &Event) -> (u32, Backoff) {
         let limit = self.limits.iter().find(|limit| limit.fits(event));
         limit.map_or((self.attempts, self.backoff), |limit| (limit.attempts, limit.backoff))
     }
 
-    /// Says, before an event is offered, whether it has already had all its attempts. Only claims
-    /// that nobody settled get this far: it may be what kills the relay, and is not offered again.
-    pub fn spent(&self, event: &Event, attempt: u32) -> Option<Outcome> {
+    /// Says, before an event is offered, whether it has already had all its attempts. If nobody
+    /// settled the last ones, it may be what kills the relay; else the limit was lowered since.
+    pub fn spent(&self, event: &Event, attempt: u32, unexplained: u32) -> Option<Outcome> {
         let (attempts, _) = self.of(event);
+        if attempt > attempts && unexplained == 0 {
+            let detail = format!("{} attempts, and the limit is {attempts} now", attempt - 1);
+            return Some(Outcome::Dead(Cause::new(Code::AttemptsSpent, detail)));
+        }
         (attempt > attempts).then(|| {
-            let detail =
-                format!("claimed {} times, and nobody lived to say what became of it", attempt - 1);
+            let before = attempt - 1;
+            let detail = format!(
+                "claimed {before} times; of the last {unexplained}, nobody lived to say what became"
+            );
             Outcome::Dead(Cause::new(Code::CrashLoop, detail))
         })
     }
@@ -96,7 +105,7 @@ impl Policy {
             Err(Refusal::Held) => Outcome::Release { after: Duration::ZERO },
             Err(Refusal::Reject(cause)) => Outcome::Dead(cause),
             Err(Refusal::Retry(cause, asked)) => {
-                again(cause, asked.unwrap_or_default().min(backoff.cap), "")
+                again(cause, asked.unwrap_or_default().min(Policy::ASKED), "")
             }
             Err(Refusal::Unknown(cause)) => again(cause, Duration::ZERO, " (it may have arrived)"),
         }
@@ -174,9 +183,11 @@ mod tests {
         let policy = policy();
         let slow = Event::new("slow.report", "Report", "{}");
         assert_eq!(policy.of(&slow).0, 9);
-        assert_eq!(policy.spent(&slow, 9), None);
-        assert!(
-            matches!(policy.spent(&event(), 4), Some(Outcome::Dead(c)) if c.code == Code::CrashLoop)
-        );
+        assert_eq!(policy.spent(&slow, 9, 1), None);
+        let code = |unexplained| match policy.spent(&event(), 4, unexplained) {
+            Some(Outcome::Dead(cause)) => cause.code,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((code(1), code(0)), (Code::CrashLoop, Code::AttemptsSpent));
     }
 }

@@ -52,6 +52,8 @@ pub struct Claim {
     pub fence: Fence,
     /// Which attempt this is, counted from 1 at the claim.
     pub attempt: u32,
+    /// How many of the attempts right before this one nobody settled.
+    pub unexplained: u32,
 }
 
 impl Claim {

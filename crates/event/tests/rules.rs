@@ -64,6 +64,7 @@ struct Held {
     event: Event,
     fence: Fence,
     attempt: u32,
+    unexplained: u32,
     outcome: Option<Outcome>,
     /// Whether the event was offered to a destination that was there.
     tried: bool,
@@ -267,7 +268,7 @@ impl Sim {
         let order = self.order;
         let Some(turn) = self.turns.get_mut(turn) else { return };
         let Some(held) = turn.batch.iter_mut().find(|held| held.outcome.is_none()) else { return };
-        if let Some(outcome) = policy.spent(&held.event, held.attempt) {
+        if let Some(outcome) = policy.spent(&held.event, held.attempt, held.unexplained) {
             (held.outcome, held.tried) = (Some(outcome), true);
             return;
         }
@@ -431,7 +432,8 @@ fn hand_out(
     row.claim(fence, now, LEASE);
     newest.insert(row.id(), fence);
     let event = row.event.clone();
-    Held { address, event, fence, attempt: row.attempt, outcome: None, tried: false }
+    let (attempt, unexplained) = (row.attempt, row.unexplained - 1);
+    Held { address, event, fence, attempt, unexplained, outcome: None, tried: false }
 }
 
 fn policy() -> Policy {

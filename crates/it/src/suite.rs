@@ -56,6 +56,8 @@ macro_rules! contract {
             two_lanes_of_one_relay_see_disjoint_rows
             a_lane_opened_late_finds_what_waits
             a_key_that_waits_in_one_lane_does_not_wait_in_another
+            a_lane_that_releases_takes_nothing_from_another
+            a_claim_is_settled_by_its_own_lane_only
         }
         $crate::promises! { $ground, size = $crate::suite::source::size:
             a_claim_keeps_its_limit

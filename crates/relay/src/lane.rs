@@ -64,7 +64,12 @@ impl Lane {
     /// Takes turns until told to stop, or until asking the source again cannot help; then hands
     /// over what it leases. Turns under way are finished, and cut only after the drain time.
     pub async fn run(&self, stop: &CancellationToken) -> Result<(), Cause> {
-        let turns = (0..self.options.turns.max(1)).map(|_| self.take_turns(stop));
+        let ending = stop.child_token();
+        let turns = (0..self.options.turns.max(1)).map(|_| async {
+            // A turn that cannot go on ends the lane, not just itself.
+            let _end = ending.clone().drop_guard();
+            self.take_turns(&ending).await
+        });
         let overstayed = async {
             stop.cancelled().await;
             self.clock.sleep(self.options.drain).await;
@@ -103,7 +108,7 @@ impl Lane {
         }
         let (spent, fresh): (Vec<_>, Vec<_>) = claims
             .into_iter()
-            .map(|claim| (self.policy.spent(&claim.event, claim.attempt), claim))
+            .map(|claim| (self.policy.spent(&claim.event, claim.attempt, claim.unexplained), claim))
             .partition(|(spent, _)| spent.is_some());
         let mut ends: Vec<Settlement> = spent
             .into_iter()
@@ -188,7 +193,7 @@ struct Ticket {
 
 impl Ticket {
     fn tear(claim: Claim) -> (Event, Ticket) {
-        let Claim { event, address, fence, attempt } = claim;
+        let Claim { event, address, fence, attempt, .. } = claim;
         (event, Ticket { address, fence, attempt })
     }
 

@@ -37,7 +37,7 @@ async fn a_turn_settles_each_event_by_its_own_answer() {
 #[tokio::test(start_paused = true)]
 async fn an_event_that_spent_its_attempts_is_dead_without_being_offered() {
     let mut batch = claims(2);
-    batch[0].attempt = 4;
+    (batch[0].attempt, batch[0].unexplained) = (4, 1);
     let world = World::new([batch]);
     world.run_until_settled(1).await;
     let outcomes = world.source.outcomes();
@@ -290,6 +290,7 @@ fn claims(count: i64) -> Vec<Claim> {
         address: Address { shelf: Shelf::Hot, shard: 0, number },
         fence: Fence(1),
         attempt: 1,
+        unexplained: 0,
     };
     (1..=count).map(claim).collect()
 }

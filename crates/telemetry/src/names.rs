@@ -25,7 +25,7 @@ pub(crate) fn describe() {
     describe_counter!(STALE, "Settlements that came too late and changed nothing.");
     describe_counter!(STORE_ERRORS, "Times that a database did not answer, by outbox and code.");
     describe_histogram!(LATENCY, "From the row's creation to the broker's receipt, in seconds.");
-    describe_histogram!(ATTEMPTS, "Attempts that a settled event took.");
+    describe_histogram!(ATTEMPTS, "Which attempt a claim was.");
     describe_histogram!(PUBLISH, "How long a sink took for a batch, in seconds.");
     describe_histogram!(CLAIM, "How long a claim took, in seconds.");
     describe_histogram!(SETTLE, "How long a settlement took, in seconds.");

@@ -53,6 +53,7 @@ impl Source for Rows {
             address: Address { shelf: Shelf::Hot, shard: 0, number },
             fence: Fence(1),
             attempt: 1,
+            unexplained: 0,
         };
         Ok((0..want.limit as i64).map(claim).collect())
     }

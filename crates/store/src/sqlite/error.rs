@@ -29,6 +29,7 @@ const LOCKED: i32 = 6;
 const NOMEM: i32 = 7;
 const INTERRUPT: i32 = 9;
 const IOERR: i32 = 10;
+const FULL: i32 = 13;
 const CANTOPEN: i32 = 14;
 const PROTOCOL: i32 = 15;
 
@@ -46,7 +47,7 @@ pub(super) fn judge(error: &sqlx::Error) -> StoreError {
     };
     match code.map(|extended: i32| extended & 0xff) {
         Some(BUSY | LOCKED) => down(Code::StoreBusy),
-        Some(NOMEM | INTERRUPT | IOERR | CANTOPEN | PROTOCOL) => down(Code::StoreDown),
+        Some(NOMEM | INTERRUPT | IOERR | FULL | CANTOPEN | PROTOCOL) => down(Code::StoreDown),
         Some(ERROR) if says(error, "no such table") || says(error, "no such column") => {
             broken(Code::SchemaMissing)
         }

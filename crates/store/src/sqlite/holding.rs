@@ -71,9 +71,10 @@ impl Holding {
         self.mine(glance) && rest > Duration::ZERO && rest * 3 < lease * 2
     }
 
-    /// Tells whether the lease was lost to another relay.
+    /// Tells whether the lease was lost to another relay. Only a higher fence proves it: a look
+    /// that is older than what is held shows a lower one.
     pub(super) fn lost(&self, glance: &Glance) -> bool {
-        self.held.is_some() && !self.mine(glance)
+        self.held.is_some_and(|held| glance.fence > held)
     }
 
     /// Starts under a new fence, with nothing in flight.

@@ -13,7 +13,7 @@ use super::base::Base;
 use super::error::Fault;
 use super::rows;
 
-/// How many rows a claim looks at in vain, at the most, in each table.
+/// How many hot rows a claim looks at in vain, at the most; the cursor goes on from there.
 const IN_VAIN: i64 = 20_000;
 
 /// A claim under way.
@@ -104,10 +104,11 @@ impl Pick {
         for number in numbers {
             let row = rows.remove(&number).expect("a row that was just read is still there");
             let attempt = row.try_get::<i64, _>(9)?.try_into().unwrap_or(u32::MAX);
+            let unexplained = row.try_get::<i64, _>(11)?.try_into().unwrap_or(u32::MAX);
             let address = address(Shelf::Later, number);
             match rows::event(&row, 1)? {
                 Ok(event) => {
-                    let claim = Claim { event, address, fence: self.fence, attempt };
+                    let claim = Claim { event, address, fence: self.fence, attempt, unexplained };
                     desk.keep(&claim, self.until, rows::trail(&row, 10)?);
                     self.claims.push(claim);
                 }
@@ -128,7 +129,7 @@ impl Pick {
     ) -> Result<Vec<i64>, Fault> {
         let mut numbers = Vec::new();
         self.all_seen = false;
-        let query = base.sql.due_later.query().bind(self.now.0).bind(IN_VAIN);
+        let query = base.sql.due_later.query().bind(self.now.0);
         let mut due = query.fetch(conn);
         while let Some(row) = due.try_next().await? {
             let (number, birth) = (row.try_get(0)?, row.try_get(1)?);
@@ -214,7 +215,7 @@ impl Pick {
             return Ok(false);
         }
         if desk.hand.offer_hot(address, event.key.as_deref(), self.until) {
-            let claim = Claim { event, address, fence: self.fence, attempt: 1 };
+            let claim = Claim { event, address, fence: self.fence, attempt: 1, unexplained: 0 };
             desk.keep(&claim, self.until, Vec::new());
             self.claims.push(claim);
             self.bytes += size;

@@ -43,6 +43,7 @@ fn read(mut args: impl Iterator<Item = String>) -> Result<Asked> {
 }
 
 async fn sqlite(events: usize) -> Result<Report> {
+    process::build()?;
     let full = fill::Full::new(events).await?;
     let mut pairs = [Vec::new(), Vec::new()];
     for _ in 0..ROUNDS {

@@ -17,7 +17,6 @@ const WATCH: Duration = Duration::from_secs(10);
 
 /// Returns the most bytes of memory that a relay had while it drained a copy to stdout.
 pub(crate) async fn peak_memory(full: &Full) -> Result<f64> {
-    build()?;
     let copy = full.copy()?;
     let relay = start(copy.folder(), &copy.url())?;
     let outbox = store::open(&Setup::new(copy.url())).await?;
@@ -34,7 +33,6 @@ pub(crate) async fn peak_memory(full: &Full) -> Result<f64> {
 
 /// Returns which part of a core a relay takes that has nothing to do.
 pub(crate) async fn idle_share() -> Result<f64> {
-    build()?;
     let site = Site::new().await?;
     let folder = site.file();
     let folder = folder.parent().context("a file is in a folder")?;
@@ -67,7 +65,7 @@ fn processor_time(id: u32) -> Result<Duration> {
 }
 
 /// Builds the binary with the profile of this one.
-fn build() -> Result<()> {
+pub(crate) fn build() -> Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     build.args(["build", "--quiet", "--package", "postbox-cli"]).stdout(Stdio::null());

@@ -93,3 +93,34 @@ pub async fn a_key_that_waits_in_one_lane_does_not_wait_in_another(ground: &dyn 
     settle(&a, &head, &retry(100 * SECOND)).await;
     assert_eq!(claim(&rest, 10).await.len(), 2);
 }
+
+/// One lane's end is not the end of the others: their claims live on, and so does the lease.
+pub async fn a_lane_that_releases_takes_nothing_from_another(ground: &dyn Ground) {
+    let (one, other) = (relay(ground).await, relay(ground).await);
+    let (a, rest) = two(&one);
+    one.put(&[on("a.x"), on("b.x"), on("b.x")]).await;
+    let back = claim(&a, 10).await;
+    let kept = claim(&rest, 1).await;
+    a.release().await.expect("the store releases");
+    assert_eq!(other.claim(10).await, [], "the other lane still works under the lease");
+    let settled = settle(&a, &back, &done()).await;
+    assert_eq!((settled.settled, settled.stale), (0, ids(&back)));
+    let settled = settle(&rest, &kept, &done()).await;
+    assert_eq!((settled.settled, settled.stale), (1, vec![]));
+    rest.release().await.expect("the store releases");
+    let left = other.claim(10).await;
+    assert_eq!(left.len(), 2);
+    assert!(left.iter().all(|claim| claim.attempt == 1), "{left:?}");
+}
+
+/// Another lane of the same relay knows nothing of a claim, and cannot end it.
+pub async fn a_claim_is_settled_by_its_own_lane_only(ground: &dyn Ground) {
+    let one = relay(ground).await;
+    let (a, rest) = two(&one);
+    one.put(&[on("a.x")]).await;
+    let claims = claim(&a, 10).await;
+    let settled = settle(&rest, &claims, &done()).await;
+    assert_eq!((settled.settled, settled.stale), (0, ids(&claims)));
+    let settled = settle(&a, &claims, &done()).await;
+    assert_eq!((settled.settled, settled.stale), (1, vec![]));
+}

@@ -48,9 +48,10 @@ async fn the_longest_names_do_not_widen_a_phone() -> Result<()> {
         fits(&browser, PHONE, path).await?;
     }
     browser.go(&format!("/events/{}", event.id)).await?;
+    fits(&browser, PHONE, "its page").await?;
     browser.click("#payload-show").await?;
     browser.until("!document.querySelector('#payload-text').hidden").await?;
-    fits(&browser, PHONE, "its page").await?;
+    fits(&browser, PHONE, "its payload").await?;
     browser.click("#requeue-one").await?;
     browser.until("!document.querySelector('#ask-yes').disabled").await?;
     fits(&browser, PHONE, "its dialog").await?;
