@@ -73,11 +73,11 @@ impl Policy {
     }
 
     /// Says, before an event is offered, whether it has already had all its attempts. If nobody
-    /// settled the last ones, it may be what kills the relay; else the limit was lowered since.
+    /// settled the last one, it may be what kills the relay.
     pub fn spent(&self, event: &Event, attempt: u32, unexplained: u32) -> Option<Outcome> {
         let (attempts, _) = self.of(event);
         if attempt > attempts && unexplained == 0 {
-            let detail = format!("{} attempts, and the limit is {attempts} now", attempt - 1);
+            let detail = format!("{} attempts, and the limit is {attempts}", attempt - 1);
             return Some(Outcome::Dead(Cause::new(Code::AttemptsSpent, detail)));
         }
         (attempt > attempts).then(|| {
