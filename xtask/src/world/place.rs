@@ -52,6 +52,11 @@ impl Place<'_> {
         lines[lines.len().saturating_sub(15)..].join("\n")
     }
 
+    /// Tells whether the log holds the given words.
+    pub(super) fn logged(&self, words: &str) -> bool {
+        fs::read_to_string(self.folder.join("log")).is_ok_and(|log| log.contains(words))
+    }
+
     /// Asks the instance over HTTP and tells whether the answer holds the given words.
     pub(super) fn answers(&self, path: &str, words: &str) -> bool {
         let ask = || -> io::Result<bool> {
