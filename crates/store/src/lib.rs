@@ -3,8 +3,12 @@
 //! Everything behind an [`Outbox`] is one database's dialect of the same rules. [`Memory`] is the
 //! model: the rules themselves, without a database, that every other store is compared with.
 
+mod given;
+mod listing;
 mod memory;
 mod outbox;
+mod own;
+pub mod postgres;
 pub mod sqlite;
 
 pub use memory::Memory;

@@ -7,7 +7,7 @@ use event::{
     Catalog, Cause, Chores, Code, Event, Inbox, Millis, Order, Source, StoreError, Topics,
 };
 
-use crate::sqlite;
+use crate::{postgres, sqlite};
 
 /// Which clock rules.
 #[derive(Clone, Debug, Default)]
@@ -22,12 +22,16 @@ pub enum Now {
 /// How to reach an outbox.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// `sqlite:PATH`; later also `postgres:`, `mysql:`, `mariadb:`.
+    /// `sqlite:PATH` or `postgres://USER@HOST/DATABASE`; later also `mysql:`, `mariadb:`.
     pub url: String,
     /// The hot table's name; the others are named after it (`outbox_later`, …).
     pub table: String,
     /// Whether published rows are kept as history.
     pub history: bool,
+    /// In how many shards relays share it: 1, 2, 4, …; fixed when the outbox is installed.
+    pub shards: u16,
+    /// How many connections one handle makes at the most.
+    pub connections: u16,
     /// Which clock rules.
     pub now: Now,
 }
@@ -36,7 +40,7 @@ impl Setup {
     /// Reaches the outbox of a URL under its usual names.
     pub fn new(url: impl Into<String>) -> Setup {
         let (url, table) = (url.into(), "outbox".to_owned());
-        Setup { url, table, history: true, now: Now::Database }
+        Setup { url, table, history: true, shards: 16, connections: 10, now: Now::Database }
     }
 }
 
@@ -111,8 +115,10 @@ pub trait Outbox: Send + Sync {
 pub async fn open(setup: &Setup) -> Result<Arc<dyn Outbox>, StoreError> {
     match setup.url.split_once(':').map(|(scheme, _)| scheme) {
         Some("sqlite") => Ok(Arc::new(sqlite::Sqlite::open(setup).await?)),
+        Some("postgres" | "postgresql") => Ok(Arc::new(postgres::Postgres::open(setup).await?)),
         _ => {
-            let detail = "an outbox url starts with sqlite:, for example sqlite:orders.sqlite3";
+            let detail = "an outbox url starts with sqlite: or postgres:, for example \
+                          sqlite:orders.sqlite3";
             Err(StoreError::Broken(Cause::new(Code::ConfigInvalid, detail)))
         }
     }

@@ -9,3 +9,10 @@ async fn sqlite_answers_as_the_model_does() {
     println!("POSTBOX_SEED={} POSTBOX_TRACES={}", plan.seed, plan.traces);
     compare(plan, ground::sqlite).await.unwrap();
 }
+
+#[tokio::test]
+async fn postgres_answers_as_the_model_does() {
+    let plan = Plan::from_env();
+    println!("POSTBOX_SEED={} POSTBOX_TRACES={}", plan.seed, plan.traces);
+    compare(plan, ground::postgres_unshared).await.unwrap();
+}

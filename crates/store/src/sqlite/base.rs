@@ -10,9 +10,10 @@ use tokio::sync::watch;
 
 use super::connect;
 use super::error::Fault;
-use super::holding::Holding;
 use super::schema;
-use super::statements::{Statements, check_table};
+use super::statements::Statements;
+use crate::given::check_table;
+use crate::own::Holding;
 use crate::{Now, Setup};
 
 pub(super) struct Base {

@@ -9,9 +9,10 @@ use sqlx::{Connection, Row};
 
 use super::base::Base;
 use super::error::Fault;
-use super::find::{MANY, find};
+use super::find::find;
 use super::requeue::Requeuing;
 use super::writer::Writer;
+use crate::listing::MANY;
 
 /// The catalog of one handle.
 pub(super) struct SqliteCatalog {

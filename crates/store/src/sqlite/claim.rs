@@ -11,10 +11,10 @@ use sqlx::{Row, SqliteConnection};
 
 use super::base::Base;
 use super::error::Fault;
-use super::glance::{Glance, SHARD};
-use super::holding::{May, Seen};
+use super::glance::{ONLY, SHARD, look};
 use super::rows;
 use super::writer::Work;
+use crate::own::{Look, May, Seen};
 
 /// How many rows a claim looks at in vain, at the most, in each table.
 const IN_VAIN: i64 = 20_000;
@@ -31,8 +31,8 @@ impl Work for Claiming {
     const DURABLE: bool = false;
 
     async fn run(&mut self, base: &Base, conn: &mut SqliteConnection) -> Result<Self::Out, Fault> {
-        let cursor = base.holding().desks[self.lane].hand.cursor();
-        let glance = Glance::read(base, conn, cursor, Millis(i64::MIN)).await?;
+        let cursor = base.holding().desks[self.lane].cursor(ONLY);
+        let glance = look(base, conn, cursor, Millis(i64::MIN)).await?;
         let may = base.holding().may(&glance, self.want.lease);
         let fence = match may {
             May::Nothing | May::Idle => return Ok(Vec::new()),
@@ -45,7 +45,7 @@ impl Work for Claiming {
         };
         let mut pick = Pick::new(self, glance.now, fence);
         pick.inform(base, conn).await?;
-        base.holding().desks[self.lane].hand.open();
+        base.holding().desks[self.lane].open();
         let later = may == May::Take || glance.due.is_some_and(|due| due <= glance.now);
         if later {
             pick.later(base, conn).await?;
@@ -54,15 +54,15 @@ impl Work for Claiming {
             pick.hot(base, conn).await?;
         }
         pick.bury(base, conn).await?;
-        let out = pick.named.then(|| base.holding().out(&BTreeSet::new()));
-        renew(base, conn, &Glance { fence, ..glance.clone() }, self.want.lease, out).await?;
+        let out = pick.named.then(|| named(&base.holding().out(ONLY, &BTreeSet::new())));
+        renew(base, conn, &Look { fence, ..glance.clone() }, self.want.lease, out).await?;
         let seen = Seen { now: glance.now, newest: glance.newest };
         base.holding().desks[self.lane].seen = pick.all_seen.then_some(seen);
         Ok(pick.claims)
     }
 
     fn undone(&mut self, base: &Base) {
-        base.holding().lose();
+        base.holding().lose(ONLY);
     }
 }
 
@@ -72,7 +72,7 @@ impl Claiming {
         &self,
         base: &Base,
         conn: &mut SqliteConnection,
-        glance: &Glance,
+        glance: &Look,
     ) -> Result<Fence, Fault> {
         let now = glance.now.0;
         base.sql.lapse_copy.query().bind(SHARD).bind(now).execute(&mut *conn).await?;
@@ -80,7 +80,7 @@ impl Claiming {
         let until = glance.now + self.want.lease;
         let query = base.sql.take.query().bind(SHARD).bind(&base.owner).bind(until.0);
         let fence = Fence(query.fetch_one(&mut *conn).await?.try_get(0)?);
-        base.holding().take(fence);
+        base.holding().take(ONLY, fence);
         Ok(fence)
     }
 }
@@ -89,7 +89,7 @@ impl Claiming {
 pub(super) async fn renew(
     base: &Base,
     conn: &mut SqliteConnection,
-    glance: &Glance,
+    glance: &Look,
     lease: std::time::Duration,
     out: Option<String>,
 ) -> Result<(), Fault> {
@@ -97,6 +97,11 @@ pub(super) async fn renew(
     let query = base.sql.renew.query().bind(SHARD).bind(&base.owner).bind(glance.fence.0);
     query.bind(until.0).bind(out).execute(conn).await?;
     Ok(())
+}
+
+/// Writes the hot rows in flight down as the lease row has them.
+pub(super) fn named(out: &[(Millis, Vec<i64>)]) -> String {
+    serde_json::to_string(out).expect("numbers are always JSON")
 }
 
 /// A claim under way.
@@ -138,7 +143,7 @@ impl Pick {
 
     /// Tells a fresh hand which keys wait for another attempt.
     async fn inform(&self, base: &Base, conn: &mut SqliteConnection) -> Result<(), Fault> {
-        if base.holding().desks[self.lane].informed {
+        if base.holding().desks[self.lane].part(ONLY).informed {
             return Ok(());
         }
         let parked = base.sql.parked.query().fetch_all(conn).await?;
@@ -147,10 +152,10 @@ impl Pick {
         for row in parked {
             let (number, birth) = (row.try_get(0)?, row.try_get(1)?);
             if desk.lane.topics.take(&rows::lenient(&row, 3)?) {
-                desk.hand.park(Some(&rows::lenient(&row, 2)?), birth, number);
+                desk.part(ONLY).hand.park(Some(&rows::lenient(&row, 2)?), birth, number);
             }
         }
-        desk.informed = true;
+        desk.part(ONLY).informed = true;
         Ok(())
     }
 
@@ -223,7 +228,12 @@ impl Pick {
             }
             let key = rows::lenient(&row, 3)?;
             let key = (!key.is_empty()).then_some(&*key);
-            if desk.hand.offer_later(address(Shelf::Later, number), key, birth, self.until) {
+            if desk.part(ONLY).hand.offer_later(
+                address(Shelf::Later, number),
+                key,
+                birth,
+                self.until,
+            ) {
                 numbers.push(number);
                 self.bytes += size;
                 self.closed = only;
@@ -239,7 +249,7 @@ impl Pick {
     async fn hot(&mut self, base: &Base, conn: &mut SqliteConnection) -> Result<(), Fault> {
         let mut looked = 0;
         while self.taken() < self.want.limit && looked < IN_VAIN {
-            let cursor = base.holding().desks[self.lane].hand.cursor();
+            let cursor = base.holding().desks[self.lane].cursor(ONLY);
             let chunk = i64::try_from(self.want.limit - self.taken()).unwrap_or(i64::MAX);
             let chunk = if looked == 0 { chunk } else { chunk.max(256) };
             let query = base.sql.claim_hot.query().bind(cursor).bind(chunk);
@@ -269,14 +279,14 @@ impl Pick {
         let mut holding = base.holding();
         let desk = &mut holding.desks[self.lane];
         if !desk.lane.topics.take(&rows::lenient(row, 2)?) {
-            desk.hand.skip(seq);
+            desk.part(ONLY).hand.skip(seq);
             return Ok(true);
         }
         let address = address(Shelf::Hot, seq);
         let event: Event = match rows::event(row, 1)? {
             Ok(event) => event,
             Err(cause) => {
-                desk.hand.skip(seq);
+                desk.part(ONLY).hand.skip(seq);
                 self.bad.push((address, 0, cause));
                 return Ok(true);
             }
@@ -285,7 +295,7 @@ impl Pick {
         if !self.fits(size, self.taken()) {
             return Ok(false);
         }
-        if desk.hand.offer_hot(address, event.key.as_deref(), self.until) {
+        if desk.part(ONLY).hand.offer_hot(address, event.key.as_deref(), self.until) {
             let claim = Claim { event, address, fence: self.fence, attempt: 1 };
             desk.keep(&claim, self.until, Vec::new());
             self.claims.push(claim);
@@ -323,5 +333,5 @@ impl Pick {
 }
 
 fn address(shelf: Shelf, number: i64) -> Address {
-    Address { shelf, shard: 0, number }
+    Address { shelf, shard: ONLY, number }
 }

@@ -5,7 +5,7 @@ use sqlx::Row;
 
 use super::base::Base;
 use super::error::Fault;
-use super::glance::Glance;
+use super::glance::look;
 use super::schema;
 use crate::{Finding, Grade};
 
@@ -49,7 +49,7 @@ pub(super) async fn examine(base: &Base) -> Result<Vec<Finding>, Fault> {
         }
     });
     if found == wanted {
-        let now = Glance::read(base, &mut conn, 0, Millis(0)).await?.now;
+        let now = look(base, &mut conn, 0, Millis(0)).await?.now;
         findings.push(clock(now, Millis::now()));
         findings.push(plan(base, &mut conn).await?);
     }

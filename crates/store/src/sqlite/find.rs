@@ -4,20 +4,16 @@
 
 use std::collections::HashMap;
 
-use event::{
-    Cause, Code, Cursor, EventId, Filter, Listed, Listing, Millis, Page, Status, StoreError,
-};
+use event::{Filter, Listed, Listing, Millis, Page, Status};
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Row, Sqlite, SqliteConnection};
 
 use super::base::Base;
 use super::error::Fault;
-use super::glance::Glance;
+use super::glance::look;
 use super::rows;
 use super::statements::Sql;
-
-/// How many rows are searched or counted one by one where no index helps.
-pub(super) const MANY: i64 = 100_000;
+use crate::listing::{MANY, Place, cursor, read_cursor};
 
 /// Lists a page.
 pub(super) async fn find(
@@ -29,7 +25,7 @@ pub(super) async fn find(
     let search = Search::new(base, conn, filter, page).await?;
     let mut found: Vec<(Place, Listed)> = Vec::new();
     for place in Place::ALL.into_iter().filter(|place| place.may_hold(filter)) {
-        let query = search.bind(place.statement(base, filter), place);
+        let query = search.bind(statement(place, base, filter), place);
         for row in query.fetch_all(&mut *conn).await? {
             found.push((place, listed(&row, place)?));
         }
@@ -43,49 +39,14 @@ pub(super) async fn find(
     Ok(Listing { events, next })
 }
 
-/// A table that a listing reads.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Hot,
-    Later,
-    Dead,
-    Sent,
-}
-
-impl Place {
-    const ALL: [Place; 4] = [Place::Hot, Place::Later, Place::Dead, Place::Sent];
-
-    fn may_hold(self, filter: &Filter) -> bool {
-        let of =
-            |statuses: &[Status]| filter.status.is_none_or(|wanted| statuses.contains(&wanted));
-        match self {
-            Place::Hot => filter.code.is_none() && of(&[Status::New, Status::Dispatching]),
-            Place::Later => of(&[Status::Retry, Status::Dispatching]),
-            Place::Dead => of(&[Status::Dead]),
-            Place::Sent => of(&[Status::Sent]),
-        }
-    }
-
-    fn statement<'a>(self, base: &'a Base, filter: &Filter) -> &'a Sql {
-        match self {
-            Place::Hot => &base.sql.find_hot,
-            Place::Later => &base.sql.find_later,
-            Place::Dead => &base.sql.find_dead,
-            Place::Sent if filter.id.is_some() => &base.sql.find_sent_id,
-            Place::Sent if filter.key.is_some() => &base.sql.find_sent_key,
-            Place::Sent => &base.sql.find_sent,
-        }
-    }
-
-    /// Names the status of a row of this table that is in flight, or is not.
-    fn status(self, out: bool) -> Status {
-        match (self, out) {
-            (Place::Hot | Place::Later, true) => Status::Dispatching,
-            (Place::Hot, false) => Status::New,
-            (Place::Later, false) => Status::Retry,
-            (Place::Dead, _) => Status::Dead,
-            (Place::Sent, _) => Status::Sent,
-        }
+fn statement<'a>(place: Place, base: &'a Base, filter: &Filter) -> &'a Sql {
+    match place {
+        Place::Hot => &base.sql.find_hot,
+        Place::Later => &base.sql.find_later,
+        Place::Dead => &base.sql.find_dead,
+        Place::Sent if filter.id.is_some() => &base.sql.find_sent_id,
+        Place::Sent if filter.key.is_some() => &base.sql.find_sent_key,
+        Place::Sent => &base.sql.find_sent,
     }
 }
 
@@ -117,7 +78,7 @@ impl<'a> Search<'a> {
             let row = query.fetch_optional(&mut *conn).await?;
             floor = row.map(|row| row.try_get(0)).transpose()?.unwrap_or(i64::MIN);
         }
-        let now = Glance::read(base, conn, 0, Millis(0)).await?.now;
+        let now = look(base, conn, 0, Millis(0)).await?.now;
         Ok(Search { filter, page, after, floor, now: now.0 })
     }
 
@@ -177,18 +138,4 @@ async fn behind(
         listed.behind = count.and_then(|count| u64::try_from(*count).ok()).unwrap_or(0);
     }
     Ok(())
-}
-
-fn cursor(last: &event::Event) -> Cursor {
-    Cursor(format!("{}.{}", last.created.0, last.id))
-}
-
-fn read_cursor(Cursor(text): &Cursor) -> Result<(i64, String), StoreError> {
-    let parts = text.split_once('.').and_then(|(created, id)| {
-        Some((created.parse().ok()?, id.parse::<EventId>().ok()?.to_string()))
-    });
-    parts.ok_or_else(|| {
-        let detail = format!("{text:?} is no place in a listing; start again without it");
-        StoreError::Broken(Cause::new(Code::ConfigInvalid, detail))
-    })
 }

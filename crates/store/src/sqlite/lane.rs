@@ -8,12 +8,12 @@ use event::{Claim, Millis, Settled, Settlement, Source, StoreError, Want};
 use sqlx::SqliteConnection;
 
 use super::base::Base;
-use super::claim::{Claiming, renew};
+use super::claim::{Claiming, named, renew};
 use super::error::Fault;
-use super::glance::{Glance, SHARD};
-use super::holding::{May, Seen};
+use super::glance::{ONLY, SHARD, look};
 use super::settle::{Settling, run};
 use super::writer::{Work, Writer};
+use crate::own::{Look, May, Seen};
 
 /// The shortest and the longest time between two looks of a lane that waits.
 const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
@@ -40,7 +40,7 @@ impl Source for SqliteLane {
             May::Nothing => {
                 let mut holding = self.base.holding();
                 if holding.lost(&glance) {
-                    holding.lose();
+                    holding.lose(ONLY);
                 }
                 Ok(Vec::new())
             }
@@ -86,12 +86,12 @@ impl Source for SqliteLane {
 }
 
 impl SqliteLane {
-    async fn glance(&self, seen: Option<Seen>) -> Result<Glance, StoreError> {
-        let cursor = self.base.holding().desks[self.lane].hand.cursor();
+    async fn glance(&self, seen: Option<Seen>) -> Result<Look, StoreError> {
+        let cursor = self.base.holding().desks[self.lane].cursor(ONLY);
         let after = seen.map_or(Millis(i64::MIN), |seen| seen.now);
         let look = async {
             let mut conn = self.base.reader().await?;
-            Glance::read(&self.base, &mut conn, cursor, after).await
+            look(&self.base, &mut conn, cursor, after).await
         };
         look.await.map_err(StoreError::from)
     }
@@ -137,8 +137,8 @@ impl Work for Renewing {
     const DURABLE: bool = false;
 
     async fn run(&mut self, base: &Base, conn: &mut SqliteConnection) -> Result<(), Fault> {
-        let cursor = base.holding().desks[self.lane].hand.cursor();
-        let glance = Glance::read(base, conn, cursor, Millis(i64::MIN)).await?;
+        let cursor = base.holding().desks[self.lane].cursor(ONLY);
+        let glance = look(base, conn, cursor, Millis(i64::MIN)).await?;
         let (may, lease) = {
             let holding = base.holding();
             (holding.may(&glance, holding.lease), holding.lease)
@@ -162,35 +162,34 @@ impl Work for Releasing {
     const DURABLE: bool = false;
 
     async fn run(&mut self, base: &Base, conn: &mut SqliteConnection) -> Result<(), Fault> {
-        let Some(fence) = base.holding().held() else { return Ok(()) };
-        let glance = Glance::read(base, conn, 0, Millis(i64::MIN)).await?;
+        let Some(fence) = base.holding().held(ONLY) else { return Ok(()) };
+        let glance = look(base, conn, 0, Millis(i64::MIN)).await?;
         if base.holding().lost(&glance) {
-            base.holding().lose();
+            base.holding().lose(ONLY);
             return Ok(());
         }
         let (back, out, alone) = {
             let holding = base.holding();
             let desk = &holding.desks[self.lane];
             let back: Vec<(i64, i64)> =
-                desk.later_out().map(|number| (number, glance.now.0)).collect();
-            let others = holding.desks.iter().enumerate().filter(|(at, _)| *at != self.lane);
-            let alone = others.into_iter().all(|(_, desk)| desk.is_empty());
-            (back, holding.out(&desk.hot_out()), alone)
+                desk.later_out(ONLY).into_iter().map(|number| (number, glance.now.0)).collect();
+            let alone = holding.is_quiet(ONLY, Some(self.lane));
+            (back, named(&holding.out(ONLY, &desk.hot_out(ONLY))), alone)
         };
         run(&base.sql.release_later, conn, &back, glance.now).await?;
         if alone {
             let query = base.sql.hand_over.query().bind(SHARD).bind(&base.owner).bind(fence.0);
             query.execute(conn).await?;
-            base.holding().lose();
+            base.holding().lose(ONLY);
         } else {
             let query = base.sql.renew.query().bind(SHARD).bind(&base.owner).bind(fence.0);
             query.bind(glance.until.0).bind(out).execute(conn).await?;
-            base.holding().desks[self.lane].clear();
+            base.holding().desks[self.lane].clear(ONLY);
         }
         Ok(())
     }
 
     fn undone(&mut self, base: &Base) {
-        base.holding().lose();
+        base.holding().lose(ONLY);
     }
 }

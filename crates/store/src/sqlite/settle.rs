@@ -8,8 +8,9 @@ use serde::Serialize;
 use sqlx::{Row, SqliteConnection};
 
 use super::base::Base;
+use super::claim::named;
 use super::error::Fault;
-use super::glance::SHARD;
+use super::glance::{ONLY, SHARD};
 use super::statements::Sql;
 use super::writer::Work;
 
@@ -42,7 +43,7 @@ impl Work for Settling {
                     self.apply(base, &fresh);
                 }
                 None => {
-                    base.holding().lose();
+                    base.holding().lose(ONLY);
                     return Ok(self.answer(&vec![true; stale.len()]));
                 }
             }
@@ -52,7 +53,7 @@ impl Work for Settling {
 
     fn undone(&mut self, base: &Base) {
         if self.applied {
-            base.holding().lose();
+            base.holding().lose(ONLY);
         }
     }
 }
@@ -64,11 +65,11 @@ impl Settling {
         let desk = &holding.desks[self.lane];
         let mut once: HashSet<Address> = HashSet::with_capacity(self.ends.len());
         let fresh = |end: &Settlement| {
-            holding.held() == Some(end.fence)
+            holding.held(ONLY) == Some(end.fence)
                 && desk.in_flight(end.address).is_some()
                 && once.insert(end.address)
         };
-        (holding.held().unwrap_or_default(), self.ends.iter().map(fresh).collect())
+        (holding.held(ONLY).unwrap_or_default(), self.ends.iter().map(fresh).collect())
     }
 
     /// Asks the lease row whether the fence is still the newest. Returns the clock if it is.
@@ -88,7 +89,7 @@ impl Settling {
         let out = ends().any(|end| back(&end)).then(|| {
             let hot = ends().filter(|end| end.address.shelf == Shelf::Hot);
             let less: BTreeSet<i64> = hot.map(|end| end.address.number).collect();
-            base.holding().out(&less)
+            named(&base.holding().out(ONLY, &less))
         });
         let query = base.sql.settle.query().bind(base.now()).bind(SHARD).bind(&base.owner);
         let query = query.bind(fence.0).bind(done as i64).bind(out);
