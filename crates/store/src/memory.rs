@@ -40,6 +40,8 @@ struct State {
     /// How many published rows the upkeep has trimmed.
     trimmed: u64,
     relays: u64,
+    /// Who holds the chores, and until when.
+    chores: (u64, Millis),
     inbox: HashMap<(String, EventId), inbox::Memory>,
 }
 
@@ -141,7 +143,7 @@ impl Outbox for Relay {
     }
 
     fn chores(&self) -> Arc<dyn Chores> {
-        Arc::new(catalog::MemoryCatalog(self.table.clone()))
+        Arc::new(catalog::MemoryChores { table: self.table.clone(), relay: self.id })
     }
 
     fn inbox(&self) -> Arc<dyn Inbox> {

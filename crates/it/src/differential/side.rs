@@ -26,7 +26,7 @@ pub(super) enum Answer {
     Found(Vec<Vec<Listed>>),
     Begun(Option<Begun>),
     Finished(bool),
-    Swept(Swept),
+    Swept(Vec<Swept>),
 }
 
 /// Everything that a side shows of its rows.
@@ -125,11 +125,7 @@ impl Side {
             Op::Begin { relay, group, event } => self.begin(*relay, *group, *event).await,
             Op::Finish { relay, begun, well } => self.finish(*relay, *begun, *well).await,
             Op::Sweep { relay, keep, step } => {
-                let keep = Duration::from_millis(*keep);
-                let lease = Duration::from_secs(20);
-                let keep = Keep { sent: keep, inbox: keep, step: *step, lease };
-                let chores = self.seats[*relay].outbox.chores();
-                Answer::Swept(chores.sweep(&keep).await.expect("the store sweeps"))
+                self.sweep(*relay, Duration::from_millis(*keep), *step).await
             }
         }
     }
@@ -201,6 +197,20 @@ impl Side {
             ends.push(held.claim.end(outcome.clone()));
         }
         Answer::Settled(lane.settle(&ends).await.expect("the store settles"))
+    }
+
+    /// Sweeps until nothing is left to trim: which of equally old rows goes first is no promise.
+    async fn sweep(&self, relay: usize, keep: Duration, step: usize) -> Answer {
+        let keep = Keep { sent: keep, inbox: keep, step, lease: Duration::from_secs(20) };
+        let chores = self.seats[relay].outbox.chores();
+        let mut steps = Vec::new();
+        loop {
+            let swept = chores.sweep(&keep).await.expect("the store sweeps");
+            steps.push(swept);
+            if swept.sent + swept.inbox == 0 {
+                return Answer::Swept(steps);
+            }
+        }
     }
 
     async fn requeue(&self, events: &[usize], filter: Option<u8>, limit: usize) -> Answer {

@@ -87,11 +87,22 @@ impl Catalog for MemoryCatalog {
     }
 }
 
+/// One relay's upkeep.
+pub(super) struct MemoryChores {
+    pub(super) table: Arc<Table>,
+    pub(super) relay: u64,
+}
+
 #[async_trait]
-impl Chores for MemoryCatalog {
+impl Chores for MemoryChores {
     async fn sweep(&self, keep: &Keep) -> Result<Swept, StoreError> {
-        let now = self.0.now();
-        let mut state = self.0.state();
+        let now = self.table.now();
+        let mut state = self.table.state();
+        let (holder, until) = state.chores;
+        if holder != self.relay && until > now {
+            return Ok(Swept { elsewhere: true, ..Swept::default() });
+        }
+        state.chores = (self.relay, now + keep.lease);
         let mut sent = 0;
         state.entries.retain(|entry| {
             let old = matches!(entry.row.place, Place::Sent(_)) && entry.updated < now - keep.sent;

@@ -183,11 +183,11 @@ impl Source for MemoryLane {
         let mut settled = Settled::default();
         for end in ends {
             let fresh = state.lease.owner == self.relay && state.lease.fence == end.fence;
-            if !fresh || !settle(&mut state, end, now) {
+            let hand = &mut hands[self.index].1;
+            if !fresh || !hand.settle(end.address, &end.outcome) || !settle(&mut state, end, now) {
                 settled.stale.push(end.id);
                 continue;
             }
-            hands[self.index].1.settle(end.address, &end.outcome);
             settled.settled += 1;
         }
         Ok(settled)
@@ -205,16 +205,20 @@ impl Source for MemoryLane {
             return Ok(());
         }
         let fence = state.lease.fence;
+        let released = Outcome::Release { after: Duration::ZERO };
+        let (lane, hand) = &mut hands[self.index];
         for entry in &mut state.entries {
-            if entry.row.unexplained > 0 && entry.row.fence == fence {
-                let released = Outcome::Release { after: Duration::ZERO };
+            let Place::Waiting(shelf) = entry.row.place else { continue };
+            if entry.row.unexplained > 0 && hand.settle(address(entry, shelf), &released) {
                 let _ = entry.row.settle(fence, &released, now);
             }
         }
-        state.lease.released = true;
-        state.lease.until = Millis(0);
-        for (_, hand) in hands.iter_mut() {
-            hand.clear();
+        hand.clear();
+        park(&state, lane, hand);
+        if hands.iter().all(|(_, hand)| hand.is_empty()) {
+            state.lease.released = true;
+            state.lease.until = Millis(0);
+            hands.iter_mut().for_each(|(_, hand)| hand.clear());
         }
         drop(state);
         self.table.bell.notify_waiters();
@@ -231,7 +235,9 @@ fn settle(state: &mut State, end: &Settlement, now: Millis) -> bool {
     if !entry.row.settle(end.fence, &end.outcome, now) {
         return false;
     }
-    entry.updated = now;
+    if !matches!(end.outcome, Outcome::Release { .. }) {
+        entry.updated = now;
+    }
     let moved = end.address.shelf == Shelf::Hot && entry.row.place == Place::Waiting(Shelf::Later);
     if moved {
         entry.number = later;
