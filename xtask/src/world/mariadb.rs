@@ -9,6 +9,7 @@ use super::cache::Cache;
 use super::command::version;
 use super::debian::Packages;
 use super::place::Place;
+use super::recipe::Recipe;
 use super::{Installed, Running, Server, mysql, template};
 
 /// MariaDB 10.11, as Debian 12 has it.
@@ -65,10 +66,9 @@ impl Server for MariaDb {
     }
 
     fn start(&self, installed: &Installed, place: &Place<'_>) -> Result<Running> {
-        let data = template::copy(installed, self.name, place)?;
-        let mut program = place.command(installed.prefix.join(PROGRAM))?;
-        program.args(base(&installed.prefix)).arg("--innodb-log-file-size=8M");
-        mysql::run(program, &data, place)
+        let recipe = Recipe::new(&installed.prefix.join(PROGRAM))?.with(base(&installed.prefix));
+        let recipe = recipe.with(["--innodb-log-file-size=8M"]);
+        mysql::run(recipe, self.name, installed, place)
     }
 
     fn ready(&self, place: &Place<'_>) -> bool {

@@ -5,12 +5,13 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::cache::Cache;
 use super::command::version;
 use super::debian::Packages;
-use super::place::{Nobody, Place};
+use super::place::Place;
+use super::recipe::{DATA, PORT, Recipe};
 use super::{Installed, Running, Server, template};
 
 /// The account of the tests, which may do everything, and a database to start from.
@@ -38,6 +39,8 @@ const SETTINGS: &[&str] = &[
 
 const PROGRAM: &str = "usr/sbin/mysqld";
 
+const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+
 const PACKAGES: Packages =
     Packages { suite: "sid", names: &["mysql-server-core"], programs: &[PROGRAM] };
 
@@ -51,11 +54,11 @@ impl Server for MySql {
 
     fn get(&self, cache: &Cache<'_>) -> Result<Installed> {
         let prefix = PACKAGES.unpacked(cache, self.name())?;
-        let version = version(&mut mysqld(cache.command(prefix.join(PROGRAM)), &prefix))?;
+        let version = version(&mut mysqld(cache, &prefix))?;
         template::make(cache, self.name(), &format!("{version} {ACCOUNT}"), |data| {
             let accounts = data.with_file_name("accounts.sql");
             fs::write(&accounts, ACCOUNT)?;
-            let mut init = mysqld(cache.command(prefix.join(PROGRAM)), &prefix);
+            let mut init = mysqld(cache, &prefix);
             init.args(base(&prefix)).arg(format!("--datadir={}", data.display()));
             init.args(["--initialize-insecure", "--innodb-redo-log-capacity=8M"]);
             init.arg(format!("--init-file={}", accounts.display()));
@@ -65,14 +68,12 @@ impl Server for MySql {
     }
 
     fn start(&self, installed: &Installed, place: &Place<'_>) -> Result<Running> {
-        let data = template::copy(installed, self.name(), place)?;
-        // Two servers must not have one identity.
-        fs::remove_file(data.join("auto.cnf")).context("auto.cnf")?;
         let prefix = &installed.prefix;
-        let mut program = mysqld(place.command(prefix.join(PROGRAM))?, prefix);
-        program.args(base(prefix));
-        program.args(["--mysqlx=OFF", "--innodb-doublewrite=OFF", "--innodb-redo-log-capacity=8M"]);
-        run(program, &data, place)
+        let library = format!("{LIBRARY_PATH}={}", private(prefix));
+        let program = prefix.join(PROGRAM).display().to_string();
+        let recipe = Recipe::new(Path::new("env"))?.with([library, program]).with(base(prefix));
+        let recipe = recipe.with(["--mysqlx=OFF", "--innodb-redo-log-capacity=8M"]);
+        run(recipe.with(["--innodb-doublewrite=OFF"]), self.name(), installed, place)
     }
 
     fn ready(&self, place: &Place<'_>) -> bool {
@@ -80,16 +81,22 @@ impl Server for MySql {
     }
 }
 
-/// Starts a server of the family on its data.
-pub(super) fn run(mut program: Command, data: &Path, place: &Place<'_>) -> Result<Running> {
-    program.arg(format!("--datadir={}", data.display()));
-    program.arg(format!("--port={}", place.address.port())).args(SETTINGS);
-    if let Some(nobody) = Nobody::if_root()? {
-        nobody.run(&mut program);
-    }
-    let url = format!("mysql://postbox:postbox@{}/postbox", place.address);
-    let child = program.spawn().context("the server does not start")?;
-    Ok(Running { child, details: BTreeMap::from([("url", url)]) })
+/// Starts a server of the family.
+pub(super) fn run(
+    recipe: Recipe,
+    name: &str,
+    installed: &Installed,
+    place: &Place<'_>,
+) -> Result<Running> {
+    let data = template::copy(installed, name, place)?;
+    let recipe = recipe.with([format!("--datadir={DATA}"), format!("--port={PORT}")]);
+    let recipe = recipe.with(SETTINGS.iter().copied());
+    let details = BTreeMap::from([
+        ("url", format!("mysql://postbox:postbox@{}/postbox", place.address)),
+        ("template", template::path(installed, name)?.display().to_string()),
+        ("recipe", recipe.told()?),
+    ]);
+    Ok(Running { child: recipe.spawn(&data, place)?, details })
 }
 
 /// Tells whether a server of the family answers.
@@ -97,10 +104,15 @@ pub(super) fn ready(place: &Place<'_>) -> bool {
     place.logged("ready for connections")
 }
 
-/// Its private libraries lie where only the environment leads the loader.
-fn mysqld(mut command: Command, prefix: &Path) -> Command {
-    command.env("LD_LIBRARY_PATH", prefix.join("usr/lib/mysql/private"));
+fn mysqld(cache: &Cache<'_>, prefix: &Path) -> Command {
+    let mut command = cache.command(prefix.join(PROGRAM));
+    command.env(LIBRARY_PATH, private(prefix));
     command
+}
+
+/// Returns where it keeps libraries that only the environment leads the loader to.
+fn private(prefix: &Path) -> String {
+    prefix.join("usr/lib/mysql/private").display().to_string()
 }
 
 fn base(prefix: &Path) -> Vec<String> {

@@ -115,6 +115,12 @@ impl Nobody {
         command.uid(self.uid).gid(self.gid);
     }
 
+    /// Returns the words that let a command run as that user.
+    pub(super) fn setpriv(self) -> [String; 4] {
+        let (uid, gid) = (format!("--reuid={}", self.uid), format!("--regid={}", self.gid));
+        ["setpriv".to_owned(), uid, gid, "--clear-groups".to_owned()]
+    }
+
     /// Gives a file or folder to that user.
     pub(super) fn own(self, path: &Path) -> Result<()> {
         chown(path, Some(self.uid), Some(self.gid)).with_context(|| path.display().to_string())

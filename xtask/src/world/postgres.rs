@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use rustix::process::Signal;
 
 use super::cache::Cache;
 use super::command::version;
 use super::debian::Packages;
-use super::place::{Nobody, Place};
+use super::place::Place;
+use super::recipe::{DATA, PORT, Recipe};
 use super::{Installed, Running, Server, template};
 
 /// PostgreSQL 15, as Debian 12 has it.
@@ -76,19 +77,16 @@ impl Server for Postgres {
     fn start(&self, installed: &Installed, place: &Place<'_>) -> Result<Running> {
         let bin = installed.prefix.join(self.bin);
         let data = template::copy(installed, self.name, place)?;
-        let mut postgres = place.command(bin.join("postgres"))?;
-        postgres.arg("-D").arg(&data).arg("-p").arg(place.address.port().to_string());
-        for setting in SETTINGS {
-            postgres.args(["-c", setting]);
-        }
-        if let Some(nobody) = Nobody::if_root()? {
-            nobody.run(&mut postgres);
-        }
+        let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]);
+        let recipe = Recipe::new(&bin.join("postgres"))?;
+        let recipe = recipe.with(["-D", DATA, "-p", PORT]).with(settings);
         let details = BTreeMap::from([
             ("url", format!("postgres://postgres@{}/postgres", place.address)),
             ("psql", bin.join("psql").display().to_string()),
+            ("template", template::path(installed, self.name)?.display().to_string()),
+            ("recipe", recipe.told()?),
         ]);
-        Ok(Running { child: postgres.spawn().context("postgres does not start")?, details })
+        Ok(Running { child: recipe.spawn(&data, place)?, details })
     }
 
     fn ready(&self, place: &Place<'_>) -> bool {

@@ -31,22 +31,30 @@ pub(super) fn make(
             nobody.own(&data)?;
             nobody.run(&mut command);
         }
-        output(&mut command).map(drop)
+        output(&mut command)?;
+        // MySQL keeps its identity there; no two instances may have the same.
+        let _ = fs::remove_file(data.join("auto.cnf"));
+        Ok(())
     })?;
     Ok(())
 }
 
 /// Copies the template into the place of an instance, and returns where its data now lies.
 pub(super) fn copy(installed: &Installed, name: &str, place: &Place<'_>) -> Result<PathBuf> {
-    let cache = installed.prefix.parent().context("the cache")?;
     let data = place.folder.join("data");
     let mut copy = place.command("cp")?;
-    copy.args(["--archive", "--sparse=always"]).arg(cache.join(folder(name)).join("data"));
-    output(copy.arg(&data))?;
+    copy.args(["--archive", "--sparse=always"]).arg(path(installed, name)?).arg(&data);
+    output(&mut copy)?;
     if let Some(nobody) = Nobody::if_root()? {
         nobody.own(&place.folder)?;
     }
     Ok(data)
+}
+
+/// Returns where the template of a server lies.
+pub(super) fn path(installed: &Installed, name: &str) -> Result<PathBuf> {
+    let cache = installed.prefix.parent().context("the cache")?;
+    Ok(cache.join(folder(name)).join("data"))
 }
 
 fn folder(name: &str) -> String {
