@@ -1,5 +1,7 @@
 //! Every store answers as the model does.
 
+mod late;
+
 use it::differential::{Plan, compare};
 use it::ground;
 

@@ -47,7 +47,8 @@ impl MemoryLane {
             }
             return waits;
         }
-        if !waits && !(mine && live) {
+        let overdue = mine && live;
+        if !waits && !overdue {
             return false;
         }
         self.take(state, hands, now, lease);
