@@ -89,7 +89,8 @@ impl Hand {
             let line = self.line(key);
             let busy = (line.out > 0 && !fresh) || !line.parked.is_empty();
             if busy || line.waiting.is_some_and(|first| first < address.number) {
-                line.waiting.get_or_insert(address.number);
+                let first = line.waiting.unwrap_or(address.number);
+                line.waiting = Some(first.min(address.number));
                 return false;
             }
         }
@@ -208,5 +209,42 @@ impl Row {
     /// Tells whether the row waits for another attempt, and so holds its key's followers.
     pub fn is_parked(&self) -> bool {
         matches!(self.place, crate::Place::Waiting(Shelf::Later)) && self.attempt > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Cause, Code};
+
+    const UNTIL: Millis = Millis(1000);
+
+    fn hot(number: i64) -> Address {
+        Address { shelf: Shelf::Hot, shard: 0, number }
+    }
+
+    #[test]
+    fn a_released_row_behind_a_failing_one_is_looked_at_again() {
+        let mut hand = Hand::new(Order::Hold);
+        hand.open();
+        assert!(hand.offer_hot(hot(10), Some("k"), UNTIL));
+        assert!(hand.offer_hot(hot(11), Some("k"), UNTIL));
+        hand.open();
+        assert!(!hand.offer_hot(hot(12), Some("k"), UNTIL), "its key is in flight");
+
+        let cause = Cause::new(Code::SinkBusy, "503");
+        hand.settle(hot(10), &Outcome::Retry { after: Duration::ZERO, cause });
+        hand.settle(hot(11), &Outcome::Release { after: Duration::ZERO });
+        hand.open();
+        assert!(!hand.offer_hot(hot(11), Some("k"), UNTIL), "its key waits for another attempt");
+
+        let later = Address { shelf: Shelf::Later, shard: 0, number: 1 };
+        assert!(hand.offer_later(later, Some("k"), 10, UNTIL));
+        hand.settle(later, &Outcome::Release { after: Duration::ZERO });
+        assert!(hand.offer_later(later, Some("k"), 10, UNTIL));
+        hand.settle(later, &Outcome::Dead(Cause::new(Code::SinkRefused, "422")));
+        assert_eq!(hand.cursor(), 10, "11 comes next, and 12 after it");
     }
 }
