@@ -19,7 +19,7 @@ pub async fn a_delayed_row_comes_when_it_is_due_and_not_before(ground: &dyn Grou
     let (one, other) = (relay(ground).await, relay(ground).await);
     let events = [keyed("a"), unkeyed()];
     one.put_at(&events[0], ground.clock().now() + SECOND).await;
-    one.put_at(&events[1], ground.clock().now() + 2 * SECOND).await;
+    one.put_at(&events[1], ground.clock().now() + SECOND + MILLI).await;
     ground.clock().advance(SECOND - MILLI);
     assert_eq!(one.claim(10).await, []);
     assert_eq!(other.claim(10).await, []);
@@ -27,7 +27,7 @@ pub async fn a_delayed_row_comes_when_it_is_due_and_not_before(ground: &dyn Grou
     let first = other.claim(10).await;
     assert_eq!((ids(&first), first[0].attempt), (vec![events[0].id], 1));
     other.end(&first, &done()).await;
-    ground.clock().advance(SECOND);
+    ground.clock().advance(MILLI);
     let second = other.claim(10).await;
     assert_eq!(ids(&second), [events[1].id]);
     other.end(&second, &done()).await;

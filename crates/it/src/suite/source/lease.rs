@@ -31,6 +31,7 @@ pub async fn an_unsettled_claim_comes_back_with_a_higher_fence_and_one_more_atte
         ground.clock().advance(LEASE);
         let next = one.claim_one().await;
         assert_eq!((next.event.id, next.attempt), (last.event.id, attempt));
+        assert_eq!(next.unexplained, attempt - 1, "nobody said what became of the earlier ones");
         assert!(next.fence > last.fence, "{:?} after {:?}", next.fence, last.fence);
         last = next;
     }
