@@ -19,6 +19,7 @@ macro_rules! contract {
             two_relays_never_hold_the_same_row
             a_standby_takes_over_when_the_lease_runs_out_and_not_before
             an_owner_that_goes_on_keeps_its_lease
+            a_turn_that_overstays_loses_its_claim_though_its_relay_lives
             a_released_lane_hands_over_at_once
             what_was_in_hand_at_a_release_spends_no_attempt
         }

@@ -115,6 +115,22 @@ pub async fn an_owner_that_goes_on_keeps_its_lease(ground: &dyn Ground) {
     }
 }
 
+/// A claim lasts as long as it said, however busy its relay is with others.
+pub async fn a_turn_that_overstays_loses_its_claim_though_its_relay_lives(ground: &dyn Ground) {
+    let owner = relay(ground).await;
+    owner.put(&(0..4).map(|_| unkeyed()).collect::<Vec<_>>()).await;
+    let slow = owner.claim(1).await;
+    ground.clock().advance(LEASE / 2);
+    let quick = owner.claim_one().await;
+    owner.end(&[quick], &done()).await;
+    ground.clock().advance(LEASE / 2);
+    let again = owner.claim_one().await;
+    assert_eq!((again.event.id, again.attempt), (slow[0].event.id, 2));
+    let settled = owner.settle(&slow, &done()).await;
+    assert_eq!((settled.settled, settled.stale), (0, ids(&slow)));
+    owner.end(&[again], &done()).await;
+}
+
 /// A graceful stop needs no lease to run out.
 pub async fn a_released_lane_hands_over_at_once(ground: &dyn Ground) {
     let (owner, standby) = (relay(ground).await, relay(ground).await);
