@@ -148,6 +148,9 @@ pub struct Listing {
     pub events: Vec<Listed>,
     /// Where the next page begins, if there is one.
     pub next: Option<Cursor>,
+    /// How far back the search came before it had looked at enough rows for one page. What is
+    /// older was not looked at yet, and `next` goes on there.
+    pub searched_to: Option<Millis>,
 }
 
 /// How many events are where.

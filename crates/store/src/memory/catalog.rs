@@ -28,7 +28,7 @@ impl Catalog for MemoryCatalog {
         let more = events.len() > page.limit;
         events.truncate(page.limit);
         let last = events.last().map(|listed| Cursor(listed.event.id.to_string()));
-        Ok(Listing { next: last.filter(|_| more), events })
+        Ok(Listing { next: last.filter(|_| more), events, searched_to: None })
     }
 
     async fn count(&self) -> Result<Counts, StoreError> {

@@ -40,7 +40,7 @@ pub(super) async fn find(
     behind(base, conn, &mut found).await?;
     let events: Vec<Listed> = found.into_iter().map(|(_, listed)| listed).collect();
     let next = events.last().filter(|_| more).map(|last| cursor(&last.event));
-    Ok(Listing { events, next })
+    Ok(Listing { events, next, searched_to: None })
 }
 
 /// A table that a listing reads.
