@@ -8,4 +8,5 @@ mod outbox;
 pub mod sqlite;
 
 pub use memory::Memory;
-pub use outbox::{Finding, Grade, Lane, Now, Outbox, Schema, Setup, open};
+pub use outbox::{Finding, Grade, Lane, Now, Outbox, Schema, Setup, file, open};
+pub use sqlite::check_table;

@@ -1,5 +1,6 @@
 //! An outbox, whichever database it lives in.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -107,13 +108,19 @@ pub trait Outbox: Send + Sync {
     async fn close(&self);
 }
 
-/// Opens a handle. It does not migrate, and makes no file that is not there except on `migrate`.
-pub async fn open(setup: &Setup) -> Result<Arc<dyn Outbox>, StoreError> {
-    match setup.url.split_once(':').map(|(scheme, _)| scheme) {
-        Some("sqlite") => Ok(Arc::new(sqlite::Sqlite::open(setup).await?)),
+/// Returns the file that an outbox's URL names. Nothing is touched: the file need not be there.
+pub fn file(url: &str) -> Result<PathBuf, StoreError> {
+    match url.split_once(':').map(|(scheme, _)| scheme) {
+        Some("sqlite") => sqlite::path(url),
         _ => {
             let detail = "an outbox url starts with sqlite:, for example sqlite:orders.sqlite3";
             Err(StoreError::Broken(Cause::new(Code::ConfigInvalid, detail)))
         }
     }
+}
+
+/// Opens a handle. It does not migrate, and makes no file that is not there except on `migrate`.
+pub async fn open(setup: &Setup) -> Result<Arc<dyn Outbox>, StoreError> {
+    file(&setup.url)?;
+    Ok(Arc::new(sqlite::Sqlite::open(setup).await?))
 }

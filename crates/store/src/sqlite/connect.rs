@@ -18,7 +18,7 @@ const REMOTE: [&str; 8] =
     ["nfs", "nfs4", "cifs", "smb3", "smbfs", "ceph", "fuse.sshfs", "fuse.glusterfs"];
 
 /// Reads the path out of a URL (`sqlite:PATH`).
-pub(super) fn path(url: &str) -> Result<PathBuf, StoreError> {
+pub fn path(url: &str) -> Result<PathBuf, StoreError> {
     let refuse = |detail: &str| StoreError::Broken(Cause::new(Code::ConfigInvalid, detail));
     let rest = url.strip_prefix("sqlite:").unwrap_or(url);
     let path = rest.strip_prefix("//").unwrap_or(rest);

@@ -36,11 +36,13 @@ pub use self::app::{Tables, meaning};
 use self::base::Base;
 use self::catalog::SqliteCatalog;
 use self::chores::SqliteChores;
+pub use self::connect::path;
 use self::error::closed;
 use self::holding::Desk;
 use self::inbox::SqliteInbox;
 use self::lane::SqliteLane;
 use self::put::Putting;
+pub use self::statements::check_table;
 use self::writer::Writer;
 use crate::{Finding, Lane, Outbox, Schema, Setup};
 

@@ -87,7 +87,7 @@ pub(super) fn migration(file: &str, table: &str) -> String {
 }
 
 /// Checks a table's name against the allow-list: 1 to 48 letters, digits and `_`, no digit first.
-pub(super) fn check_table(name: &str) -> Result<(), StoreError> {
+pub fn check_table(name: &str) -> Result<(), StoreError> {
     let letter = |c: char| c.is_ascii_alphabetic() || c == '_';
     let first = name.chars().next().is_some_and(letter);
     if first && name.len() <= 48 && name.chars().all(|c| letter(c) || c.is_ascii_digit()) {
