@@ -1,12 +1,27 @@
-//! The gate before one destination: callers wait here until the limit lets them through.
+//! The gate before one destination: callers wait here until there is room for them.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::limit::{Limit, Signal};
+use crate::width::{Signal, Width};
 
-/// Lets offers through, as many at once as the limit says; shared by all lanes of a destination.
+/// The gates of a process: one for each destination, whoever publishes to it.
+#[derive(Clone, Debug, Default)]
+pub struct Gates(Arc<Mutex<HashMap<String, Arc<Gate>>>>);
+
+impl Gates {
+    /// Returns the gate of a destination. Where its callers differ about the most, the least counts.
+    pub fn of(&self, destination: &str, most: usize) -> Arc<Gate> {
+        let mut gates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let gate = gates.entry(destination.to_owned()).or_insert_with(|| Arc::new(Gate::new(most)));
+        gate.state().width.cap(most);
+        Arc::clone(gate)
+    }
+}
+
+/// Lets offers through, as many at once as is good; shared by all lanes of a destination.
 #[derive(Debug)]
 pub struct Gate {
     state: Mutex<State>,
@@ -15,19 +30,19 @@ pub struct Gate {
 
 #[derive(Debug)]
 struct State {
-    limit: Limit,
+    width: Width,
     out: usize,
 }
 
 impl Gate {
     /// Makes a gate that never lets more than `most` through at once.
     pub fn new(most: usize) -> Gate {
-        Gate { state: Mutex::new(State { limit: Limit::new(most), out: 0 }), free: Notify::new() }
+        Gate { state: Mutex::new(State { width: Width::new(most), out: 0 }), free: Notify::new() }
     }
 
     /// Returns how many may be out now.
-    pub fn limit(&self) -> usize {
-        self.state().limit.now()
+    pub fn width(&self) -> usize {
+        self.state().width.now()
     }
 
     /// Waits for a place. Dropping the pass gives the place back, and tells nothing.
@@ -43,10 +58,10 @@ impl Gate {
 
     fn take(&self) -> bool {
         let mut state = self.state();
-        let taken = state.out < state.limit.now();
+        let taken = state.out < state.width.now();
         state.out += usize::from(taken);
         // One wake-up may stand for several free places: whoever comes in passes it on.
-        if state.out < state.limit.now() {
+        if state.out < state.width.now() {
             self.free.notify_one();
         }
         taken
@@ -68,7 +83,7 @@ impl Pass<'_> {
     pub fn leave(self, signal: Signal) {
         let mut state = self.gate.state();
         let out = state.out;
-        state.limit.learn(signal, out);
+        state.width.learn(signal, out);
     }
 }
 
@@ -96,6 +111,16 @@ mod tests {
             drop(second);
         }
         assert_eq!(gate.state().out, 0);
+    }
+
+    #[test]
+    fn a_destination_has_one_gate_and_the_least_of_what_its_callers_want_counts() {
+        let gates = Gates::default();
+        let first = gates.of("http://a", 16);
+        let second = gates.of("http://a", 2);
+        assert!(Arc::ptr_eq(&first, &second));
+        assert_eq!((first.width(), gates.of("http://b", 16).width()), (2, 4));
+        assert_eq!(gates.of("http://a", 16).width(), 2);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -20,7 +20,7 @@ use url::Url;
 
 use self::address::Resolver;
 use self::request::Form;
-use crate::gate::Gate;
+use crate::gate::{Gate, Gates};
 use crate::{keyed, webhook};
 
 /// How a CloudEvent is laid out.
@@ -53,6 +53,9 @@ pub struct Options {
     pub source: String,
     /// The most events at once; how many it is in fact follows the destination.
     pub concurrency: usize,
+    /// Where the gate of the destination is. All sinks of a process should share one, so that those
+    /// with the same scheme, host and port count together.
+    pub gates: Gates,
 }
 
 impl Options {
@@ -67,6 +70,7 @@ impl Options {
             allow_private: false,
             source: source.into(),
             concurrency: 16,
+            gates: Gates::default(),
         }
     }
 }
@@ -93,7 +97,7 @@ pub struct Http {
     host: String,
     form: Form,
     timeout: Duration,
-    gate: Gate,
+    gate: Arc<Gate>,
     masks: Vec<Secret>,
 }
 
@@ -120,7 +124,7 @@ impl Http {
             headers: request::own(&options.headers)?,
             secrets: options.secrets,
         };
-        let gate = Gate::new(options.concurrency);
+        let gate = options.gates.of(&url.origin().ascii_serialization(), options.concurrency);
         let port = url.port_or_known_default().unwrap_or_default();
         let host = format!("{}:{port}", url.host_str().unwrap_or_default());
         Ok(Http { client, url, host, form, timeout: options.timeout, gate, masks })

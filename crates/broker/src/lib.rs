@@ -4,10 +4,11 @@
 //! know. It never tries again by itself, never judges, and never sees a store.
 
 pub mod gate;
+mod headers;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod keyed;
-pub mod limit;
 #[cfg(feature = "stdout")]
 pub mod stdout;
 pub mod webhook;
+pub mod width;

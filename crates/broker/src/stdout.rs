@@ -16,6 +16,8 @@ use tokio::sync::Mutex;
 use tokio::task;
 use tokio::time::timeout;
 
+use crate::headers;
+
 type Writer = Arc<Mutex<dyn Write + Send>>;
 
 /// Writes events to standard output, or to any other writer.
@@ -45,6 +47,35 @@ impl Stdout {
     pub fn to(writer: impl Write + Send + 'static, source: &str) -> Stdout {
         let (writer, source) = (Arc::new(Mutex::new(writer)), source.to_owned());
         Stdout { writer, source, patience: Stdout::PATIENCE }
+    }
+
+    /// Writes to the same place, for the events of another outbox.
+    #[must_use]
+    pub fn of(&self, source: &str) -> Stdout {
+        Stdout { writer: self.writer.clone(), source: source.to_owned(), patience: self.patience }
+    }
+
+    fn line(&self, event: &Event) -> Result<String, Refusal> {
+        let event = headers::tidy(event).map_err(Refusal::Reject)?;
+        let envelope = Envelope::new(&event, &self.source);
+        Ok(envelope.structured(|bytes| STANDARD.encode(bytes)) + "\n")
+    }
+
+    async fn answer(&self, lines: Vec<String>) -> Vec<Answer> {
+        let count = lines.len();
+        let (written, end) = self.write(lines).await;
+        let mut answers = vec![Ok(Receipt { broker_id: None }); written];
+        if let Err(refusal) = end {
+            // The line under way may yet be read; those behind it were not begun.
+            let rest = match refusal {
+                Refusal::Unknown(_) => Refusal::Held,
+                ref down => down.clone(),
+            };
+            answers.push(Err(refusal));
+            answers.resize(count, Err(rest));
+        }
+        answers.truncate(count);
+        answers
     }
 
     /// Writes lines away from the runtime, because a pipe that nobody reads blocks. Returns how
@@ -80,22 +111,14 @@ impl Stdout {
 #[async_trait]
 impl Sink for Stdout {
     async fn publish(&self, events: &[Event]) -> Vec<Answer> {
-        let line = |event| {
-            Envelope::new(event, &self.source).structured(|bytes| STANDARD.encode(bytes)) + "\n"
-        };
-        let (written, end) = self.write(events.iter().map(line).collect()).await;
-        let mut answers = vec![Ok(Receipt { broker_id: None }); written];
-        if let Err(refusal) = end {
-            // The line under way may yet be read; those behind it were not begun.
-            let rest = match refusal {
-                Refusal::Unknown(_) => Refusal::Held,
-                ref down => down.clone(),
-            };
-            answers.push(Err(refusal));
-            answers.resize(events.len(), Err(rest));
+        let (mut lines, mut rejected) = (Vec::new(), Vec::new());
+        for event in events {
+            let line = self.line(event);
+            rejected.push(line.map(|line| lines.push(line)).err());
         }
-        answers.truncate(events.len());
-        answers
+        let mut answers = self.answer(lines).await.into_iter();
+        let mut next = || answers.next().expect("each line has an answer");
+        rejected.into_iter().map(|refusal| refusal.map_or_else(&mut next, Err)).collect()
     }
 
     async fn probe(&self) -> Result<(), Refusal> {
@@ -136,6 +159,38 @@ mod tests {
             assert_eq!(value["id"], event.id.to_string());
             assert_eq!(value["source"], "orders");
         }
+    }
+
+    #[tokio::test]
+    async fn two_outboxes_write_whole_lines_to_one_place_each_under_its_own_name() {
+        let (reader, writer) = pipe().unwrap();
+        let orders = Stdout::to(writer, "orders");
+        let bills = orders.of("bills");
+        let (first, second) = (events(50), events(50));
+        let answers = tokio::join!(orders.publish(&first), bills.publish(&second));
+        assert!(answers.0.iter().chain(&answers.1).all(Result::is_ok));
+        drop((orders, bills));
+        let mut sources = Vec::new();
+        for line in BufReader::new(reader).lines() {
+            let value: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
+            sources.push(value["source"].as_str().unwrap().to_owned());
+        }
+        // The one that came second waits for the first: batches are not mixed.
+        assert_eq!(sources.len(), 100);
+        assert!(sources[..50].iter().all(|source| *source == sources[0]), "{sources:?}");
+    }
+
+    #[tokio::test]
+    async fn an_event_whose_headers_clash_is_rejected_at_its_place() {
+        let (_reader, writer) = pipe().unwrap();
+        let mut events = events(3);
+        for name in ["trace-id", "TraceId"] {
+            events[1].headers.0.insert(name.into(), "1".into());
+        }
+        let answers = Stdout::to(writer, "orders").publish(&events).await;
+        assert!(answers[0].is_ok() && answers[2].is_ok());
+        let Err(Refusal::Reject(cause)) = &answers[1] else { panic!("{answers:?}") };
+        assert_eq!(cause.code, Code::BadEvent);
     }
 
     #[tokio::test]

@@ -29,7 +29,10 @@ pub(super) async fn read(mut response: Response, masks: &[Secret]) -> Answer {
     if status.is_success() {
         return Ok(Receipt { broker_id });
     }
-    let detail = format!("{status}: {}", excerpt(&body, masks));
+    let detail = match excerpt(&body, masks) {
+        said if said.is_empty() => status.to_string(),
+        said => format!("{status}: {said}"),
+    };
     Err(refusal(status, asked, &detail))
 }
 
@@ -87,13 +90,36 @@ async fn body(response: &mut Response) -> Vec<u8> {
     read
 }
 
-/// Returns the start of a body, without our own secrets: a destination may echo what it was given.
+/// Returns the start of a body on one line, without our own secrets: a destination may echo what it
+/// was given.
 fn excerpt(body: &[u8], masks: &[Secret]) -> String {
     let mut text = String::from_utf8_lossy(body).into_owned();
     for secret in masks {
         text = text.replace(secret.reveal(), "***");
     }
-    text.chars().take(SHOWN).collect()
+    if text.trim_start().starts_with(['{', '[', '"']) {
+        text = unbroken(&text);
+    }
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").chars().take(SHOWN).collect()
+}
+
+/// Writes the line breaks and tabs inside JSON strings as blanks. Left as `\n`, they would be
+/// escaped once more wherever the cause is shown as JSON.
+fn unbroken(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    let mut letters = json.chars();
+    while let Some(letter) = letters.next() {
+        if letter != '\\' {
+            out.push(letter);
+            continue;
+        }
+        match letters.next() {
+            Some('n' | 'r' | 't') => out.push(' '),
+            escaped => out.extend([Some(letter), escaped].into_iter().flatten()),
+        }
+    }
+    out
 }
 
 pub(super) fn chain(error: &dyn Error) -> String {
@@ -142,6 +168,22 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert(RETRY_AFTER, text.parse().unwrap());
             assert_eq!(retry_after(&headers, now), seconds.map(Duration::from_secs), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_body_is_shown_on_one_line_and_a_path_in_it_is_left_alone() {
+        let cases = [
+            ("one\r\n\ttwo\n", "one two"),
+            (
+                r#"{"error":"one\ntwo\r\n","file":"C:\\new"}"#,
+                r#"{"error":"one two ","file":"C:\\new"}"#,
+            ),
+            (r"C:\new is not there", r"C:\new is not there"),
+            (" \n", ""),
+        ];
+        for (body, shown) in cases {
+            assert_eq!(excerpt(body.as_bytes(), &[]), shown);
         }
     }
 

@@ -9,6 +9,7 @@ use event::{Cause, Code, Envelope, Event, Millis, Payload, Secret};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use super::Mode;
+use crate::headers::tidy;
 use crate::webhook;
 
 /// What every request of one destination has in common.
@@ -23,7 +24,8 @@ pub(super) struct Form {
 impl Form {
     /// Writes one event. An event that cannot go over HTTP is a `bad-event`.
     pub(super) fn fill(&self, event: &Event, now: Millis) -> Result<(HeaderMap, Bytes), Cause> {
-        let envelope = Envelope::new(event, &self.source);
+        let event = tidy(event)?;
+        let envelope = Envelope::new(&event, &self.source);
         let attributes = envelope.attributes();
         if let Some((name, _)) =
             attributes.iter().find(|(_, value)| value.chars().any(char::is_control))
@@ -34,8 +36,8 @@ impl Form {
         let mut headers = self.headers.clone();
         let body = match self.mode {
             Mode::Binary => {
-                for (name, text) in attributes {
-                    put(&mut headers, &format!("ce-{name}"), &percent(&text))?;
+                for (name, text) in &attributes {
+                    put(&mut headers, &format!("ce-{name}"), &percent(text))?;
                 }
                 put(&mut headers, CONTENT_TYPE.as_str(), envelope.content_type())?;
                 match &event.payload {
@@ -48,8 +50,8 @@ impl Form {
                 Bytes::from(envelope.structured(|bytes| STANDARD.encode(bytes)))
             }
         };
-        for name in ["traceparent", "tracestate"] {
-            if let Some(text) = event.headers.get(name) {
+        for (name, text) in &attributes {
+            if name == "traceparent" || name == "tracestate" {
                 put(&mut headers, name, text)?;
             }
         }

@@ -28,6 +28,18 @@ async fn each_status_has_its_answer() {
 }
 
 #[tokio::test]
+async fn a_cause_says_the_status_and_what_was_said_if_anything_was() {
+    let cases = [
+        ("", "422 Unprocessable Entity"),
+        ("no such\r\nsku\n", "422 Unprocessable Entity: no such sku"),
+    ];
+    for (body, detail) in cases {
+        let server = Server::start(move |_| with(422, "", body)).await;
+        assert_eq!(cause(publish_one(&sink(&server), event()).await).detail, detail);
+    }
+}
+
+#[tokio::test]
 async fn a_redirect_is_never_followed() {
     let server = Server::start(|_| with(307, "location: /elsewhere\r\n", "")).await;
     let answer = publish_one(&sink(&server), event()).await;

@@ -1,6 +1,7 @@
 //! Order per key, keys side by side, an answer at each event's place.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use event::{Code, Event, Sink};
@@ -10,6 +11,7 @@ use tokio::sync::Barrier;
 
 use super::server::{Reply, Seen, Server, status};
 use super::{event, kind, options, sink};
+use crate::gate::Gates;
 use crate::http::{Http, Options};
 
 /// Answers with the status that the event type names.
@@ -86,6 +88,40 @@ async fn keys_go_side_by_side() {
 }
 
 #[tokio::test]
+async fn all_lanes_to_one_destination_count_together() {
+    let (inside, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let seen = Arc::clone(&most);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let (inside, most) = (Arc::clone(&inside), Arc::clone(&seen));
+            tokio::spawn(async move {
+                stream.read_exact(&mut [0; 16]).await.unwrap();
+                most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                for _ in 0..200 {
+                    tokio::task::yield_now().await;
+                }
+                inside.fetch_sub(1, Ordering::SeqCst);
+                let answer = b"HTTP/1.1 204 x\r\nconnection: close\r\n\r\n";
+                stream.write_all(answer).await.unwrap();
+                let _ = stream.read_to_end(&mut Vec::new()).await;
+            });
+        }
+    });
+    let gates = Gates::default();
+    let lane = |path: &str, concurrency| {
+        let gates = gates.clone();
+        Http::new(Options { gates, concurrency, ..options(url.clone() + path) }).unwrap()
+    };
+    let (one, other) = (lane("/one", 3), lane("/other", 16));
+    let events: Vec<Event> = (0..30).map(|_| event()).collect();
+    let answers = tokio::join!(one.publish(&events), other.publish(&events));
+    assert!(answers.0.iter().chain(&answers.1).all(Result::is_ok), "{answers:?}");
+    assert_eq!(most.load(Ordering::SeqCst), 3);
+}
+
+#[tokio::test]
 async fn a_silent_destination_spends_few_attempts_of_a_batch() {
     let server = Server::start(|_| Reply::Silence).await;
     let timeout = Duration::from_millis(500);
@@ -112,11 +148,11 @@ async fn a_busy_destination_gets_fewer_at_once_and_a_quick_one_more() {
     let server = Server::start(by_type).await;
     let http = sink(&server);
     let all = |status| (0..40).map(|n| wanting(status, &n.to_string())).collect::<Vec<_>>();
-    assert_eq!(http.gate.limit(), 4);
+    assert_eq!(http.gate.width(), 4);
     http.publish(&all(429)).await;
-    assert_eq!(http.gate.limit(), 1);
+    assert_eq!(http.gate.width(), 1);
     for _ in 0..100 {
-        if http.gate.limit() > 4 {
+        if http.gate.width() > 4 {
             return;
         }
         http.publish(&all(200)).await;

@@ -72,6 +72,21 @@ async fn bytes_travel_as_they_are_or_as_base64() {
 }
 
 #[tokio::test]
+async fn names_of_headers_are_the_same_in_any_case() {
+    let given =
+        || event().header("Content-Type", "text/csv; header=present").header("TraceParent", "00-1");
+    let binary = seen(Mode::Binary, given()).await;
+    assert_eq!(binary.header("content-type"), "text/csv; header=present");
+    assert_eq!((binary.header("traceparent"), binary.header("ce-traceparent")), ("00-1", "00-1"));
+    let extra = ["ce-contenttype", "ce-datacontenttype"].map(|name| binary.header(name));
+    assert_eq!(extra, ["", ""], "the content type is no attribute in binary mode");
+    let structured = seen(Mode::Structured, given()).await;
+    let value: serde_json::Value = serde_json::from_slice(&structured.body).unwrap();
+    assert_eq!(value["datacontenttype"], "text/csv; header=present");
+    assert_eq!(value.get("contenttype"), None);
+}
+
+#[tokio::test]
 async fn a_receiver_can_verify_the_signature_with_either_secret() {
     let server = Server::start(|_| status(200)).await;
     let secrets: Vec<Secret> = [FIRST, SECOND].map(Secret::new).into();
@@ -106,6 +121,7 @@ async fn an_event_that_would_break_the_headers_is_rejected_and_not_offered() {
         event().header("tracestate", "clé=1"),
         event().header("content-type", break_in),
         event().header("content-type", "text/\0plain"),
+        event().header("trace-id", "1").header("TraceId", "2"),
         Event::new(break_in, "T", "{}"),
         Event::new("t", break_in, "{}"),
     ];

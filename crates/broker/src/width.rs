@@ -17,10 +17,10 @@ pub enum Signal {
 
 /// The rule: one more per window of quick answers, half on overload or when answers grow slow.
 #[derive(Clone, Debug)]
-pub struct Limit {
+pub struct Width {
     now: usize,
     most: usize,
-    /// Answers to offers made before the last cut: they tell of the old limit, so they are skipped.
+    /// Answers to offers made before the last cut: they tell of the old width, so they are skipped.
     stale: usize,
     window: Window,
     floor: Floor,
@@ -30,11 +30,11 @@ pub struct Limit {
 struct Window {
     answers: u32,
     total: Duration,
-    /// Whether the limit was ever in the way: a limit that nobody needs does not grow.
+    /// Whether the width was ever in the way: one that nobody needs does not grow.
     full: bool,
 }
 
-impl Limit {
+impl Width {
     const START: usize = 4;
     /// Fewer answers than this are too few to judge latency by: their mean is chance.
     const WINDOW: usize = 16;
@@ -42,10 +42,16 @@ impl Limit {
     const SLACK: Duration = Duration::from_millis(10);
 
     /// Starts at 4, or lower if `most` is lower; `most` is at least 1.
-    pub fn new(most: usize) -> Limit {
+    pub fn new(most: usize) -> Width {
         let most = most.max(1);
-        let now = Limit::START.min(most);
-        Limit { now, most, stale: 0, window: Window::default(), floor: Floor::default() }
+        let now = Width::START.min(most);
+        Width { now, most, stale: 0, window: Window::default(), floor: Floor::default() }
+    }
+
+    /// Never grows beyond `most` from now on, at least 1.
+    pub fn cap(&mut self, most: usize) {
+        self.most = self.most.min(most.max(1));
+        self.now = self.now.min(self.most);
     }
 
     /// Returns how many offers may be out now.
@@ -66,7 +72,7 @@ impl Limit {
                 self.window.answers += 1;
                 self.window.total += latency;
                 self.window.full |= out >= self.now;
-                if self.window.answers as usize >= self.now.max(Limit::WINDOW) {
+                if self.window.answers as usize >= self.now.max(Width::WINDOW) {
                     self.close(out);
                 }
             }
@@ -78,9 +84,9 @@ impl Limit {
         let mean = total / answers;
         self.floor.note(mean);
         let floor = self.floor.least();
-        if mean > floor * 4 + Limit::SLACK {
+        if mean > floor * 4 + Width::SLACK {
             self.cut(out);
-        } else if full && mean <= floor * 2 + Limit::SLACK {
+        } else if full && mean <= floor * 2 + Width::SLACK {
             self.now = (self.now + 1).min(self.most);
         }
     }
@@ -127,72 +133,72 @@ mod tests {
     const QUICK: Signal = Signal::Good(Duration::from_millis(20));
     const SLOW: Signal = Signal::Good(Duration::from_millis(500));
 
-    fn learn(limit: &mut Limit, signal: Signal, times: usize) {
+    fn learn(width: &mut Width, signal: Signal, times: usize) {
         for _ in 0..times {
-            limit.learn(signal, limit.now());
+            width.learn(signal, width.now());
         }
     }
 
     #[test]
     fn it_starts_at_four_and_grows_by_one_per_window_up_to_the_most() {
-        let mut limit = Limit::new(6);
-        assert_eq!(limit.now(), 4);
-        learn(&mut limit, QUICK, 15);
-        assert_eq!(limit.now(), 4);
-        learn(&mut limit, QUICK, 1);
-        assert_eq!(limit.now(), 5);
-        learn(&mut limit, QUICK, 100);
-        assert_eq!(limit.now(), 6);
-        assert_eq!(Limit::new(0).now(), 1);
+        let mut width = Width::new(6);
+        assert_eq!(width.now(), 4);
+        learn(&mut width, QUICK, 15);
+        assert_eq!(width.now(), 4);
+        learn(&mut width, QUICK, 1);
+        assert_eq!(width.now(), 5);
+        learn(&mut width, QUICK, 100);
+        assert_eq!(width.now(), 6);
+        assert_eq!(Width::new(0).now(), 1);
     }
 
     #[test]
     fn one_wave_of_overload_halves_once_and_the_next_again() {
-        let mut limit = Limit::new(64);
-        learn(&mut limit, QUICK, 1000);
-        let before = limit.now();
+        let mut width = Width::new(64);
+        learn(&mut width, QUICK, 1000);
+        let before = width.now();
         for out in (1..=before).rev() {
-            limit.learn(Signal::Overloaded, out);
+            width.learn(Signal::Overloaded, out);
         }
-        assert_eq!(limit.now(), before / 2);
-        limit.learn(Signal::Overloaded, 1);
-        assert_eq!(limit.now(), before / 4);
-        learn(&mut limit, Signal::Overloaded, 1000);
-        assert_eq!(limit.now(), 1);
-        learn(&mut limit, QUICK, 1000);
-        assert!(limit.now() > 8, "it recovers: {}", limit.now());
+        assert_eq!(width.now(), before / 2);
+        width.learn(Signal::Overloaded, 1);
+        assert_eq!(width.now(), before / 4);
+        learn(&mut width, Signal::Overloaded, 1000);
+        assert_eq!(width.now(), 1);
+        learn(&mut width, QUICK, 1000);
+        assert!(width.now() > 8, "it recovers: {}", width.now());
     }
 
     #[test]
     fn answers_that_grow_slow_halve_it_and_a_new_normal_is_learnt() {
-        let mut limit = Limit::new(64);
-        learn(&mut limit, QUICK, 500);
-        let before = limit.now();
-        learn(&mut limit, SLOW, before);
-        assert_eq!(limit.now(), before / 2);
-        learn(&mut limit, SLOW, 3000);
-        assert!(limit.now() > before / 2, "slow for good is not overload: {}", limit.now());
+        let mut width = Width::new(64);
+        learn(&mut width, QUICK, 500);
+        let before = width.now();
+        learn(&mut width, SLOW, before);
+        assert_eq!(width.now(), before / 2);
+        learn(&mut width, SLOW, 3000);
+        assert!(width.now() > before / 2, "slow for good is not overload: {}", width.now());
     }
 
     #[test]
     fn latencies_that_vary_without_overload_do_not_hold_it_down() {
         for millis in [[5, 100, 5, 100], [20, 300, 580, 850]] {
-            let mut limit = Limit::new(16);
+            let mut width = Width::new(16);
             for at in 0..4000 {
                 let signal = Signal::Good(Duration::from_millis(millis[at % 4]));
-                limit.learn(signal, limit.now());
+                width.learn(signal, width.now());
             }
-            assert_eq!(limit.now(), 16, "{millis:?}");
+            assert_eq!(width.now(), 16, "{millis:?}");
         }
     }
 
     #[test]
-    fn a_limit_that_nobody_needs_does_not_grow() {
-        let mut limit = Limit::new(64);
+    fn a_width_that_nobody_needs_does_not_grow() {
+        let mut width = Width::new(64);
         for _ in 0..1000 {
-            limit.learn(QUICK, 1);
+            width.learn(QUICK, 1);
         }
-        assert_eq!(limit.now(), 4);
+        assert_eq!(width.now(), 4);
     }
 
     proptest! {
@@ -201,17 +207,17 @@ mod tests {
             most in 0usize..40,
             answers in prop::collection::vec((0u8..3, 0u64..2000, 1usize..50), 0..500),
         ) {
-            let mut limit = Limit::new(most);
+            let mut width = Width::new(most);
             for (kind, millis, out) in answers {
-                let before = limit.now();
+                let before = width.now();
                 let signal = match kind {
                     0 => Signal::Good(Duration::from_millis(millis)),
                     1 => Signal::Overloaded,
                     _ => Signal::Silent,
                 };
-                limit.learn(signal, out);
-                prop_assert!((1..=most.max(1)).contains(&limit.now()));
-                prop_assert!(limit.now() <= before + 1 && limit.now() >= before / 2);
+                width.learn(signal, out);
+                prop_assert!((1..=most.max(1)).contains(&width.now()));
+                prop_assert!(width.now() <= before + 1 && width.now() >= before / 2);
             }
         }
     }
