@@ -7,6 +7,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod explain;
+pub(crate) mod listing;
 pub(crate) mod migrate;
 pub(crate) mod put;
 pub(crate) mod run;

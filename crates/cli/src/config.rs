@@ -5,6 +5,7 @@
 //! told at once, each with its line. Nothing here opens a database or a connection.
 
 mod check;
+mod destination;
 pub(crate) mod duration;
 mod environment;
 mod meant;
@@ -30,6 +31,9 @@ use written::Written;
 /// The defaults, the reference and the example, in one file.
 pub(crate) const DEFAULT: &str = include_str!("../../../postbox.default.toml");
 
+/// How a config file is called.
+const USUAL: &str = "postbox.toml";
+
 /// Loads the config of a file, with the environment over it.
 pub(crate) fn load(file: &Path) -> Result<Config, Problems> {
     let name = file.display().to_string();
@@ -37,10 +41,10 @@ pub(crate) fn load(file: &Path) -> Result<Config, Problems> {
         Ok(text) => parse(&name, &text, std::env::vars()),
         Err(error) => {
             let mut problems = Problems::default();
-            let text = format!(
-                "cannot read the config: {error}; give its path with --config, or only the \
-                 database with --url"
-            );
+            let text = match file.is_dir() {
+                true => format!("is a folder; name the file: {}", file.join(USUAL).display()),
+                false => format!("cannot be read: {error}; give the config with --config FILE"),
+            };
             problems.add(&Place::File(name.into()), text);
             Err(problems)
         }

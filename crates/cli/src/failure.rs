@@ -3,7 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
-use event::StoreError;
+use event::{Code, StoreError};
 
 use crate::config::Problems;
 use crate::out::Out;
@@ -16,6 +16,8 @@ pub(crate) enum End {
     Fine,
     /// Something is wrong, or was not found; the command has said what.
     Wrong,
+    /// The command line or the config is wrong; the command has said what.
+    Misused,
 }
 
 /// The command line asks for something that cannot be.
@@ -36,6 +38,7 @@ pub(crate) fn exit(ended: anyhow::Result<End>, out: Out) -> ExitCode {
     let error = match ended {
         Ok(End::Fine) => return ExitCode::SUCCESS,
         Ok(End::Wrong) => return ExitCode::from(1),
+        Ok(End::Misused) => return ExitCode::from(2),
         Err(error) => error,
     };
     let pipe = |cause: &(dyn std::error::Error + 'static)| {
@@ -49,9 +52,11 @@ pub(crate) fn exit(ended: anyhow::Result<End>, out: Out) -> ExitCode {
         return ExitCode::from(2);
     }
     out.aside(Tone::Bad, format!("postbox: {error:#}"));
-    if let Some(store) = error.chain().find_map(|cause| cause.downcast_ref::<StoreError>()) {
-        let code = store.cause().code;
+    let store = error.chain().find_map(|cause| cause.downcast_ref::<StoreError>());
+    let code = store.map(|store| store.cause().code);
+    if let Some(code) = code {
         out.aside(Tone::Plain, format!("postbox explain {code}  says what to do"));
     }
-    ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+    let misused = error.is::<Usage>() || code == Some(Code::ConfigInvalid);
+    ExitCode::from(if misused { 2 } else { 1 })
 }

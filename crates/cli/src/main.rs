@@ -14,6 +14,7 @@ mod relaying;
 mod rows;
 mod signals;
 mod table;
+mod usage;
 mod wire;
 
 use std::process::ExitCode;
@@ -24,7 +25,10 @@ use failure::End;
 use out::Out;
 
 fn main() -> ExitCode {
-    let Cli { global, command } = Cli::parse();
+    let Cli { global, command } = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage::exit(&error, Out::new(false)),
+    };
     let out = Out::new(global.json);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let ended = match runtime {

@@ -1,5 +1,6 @@
 //! Which outboxes a command is about, and opening them.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use event::{Cause, Code, StoreError, scrub};
@@ -36,10 +37,16 @@ impl Chosen {
         Chosen { name: outbox.name.clone(), setup }
     }
 
-    /// Opens it, whatever its schema.
-    pub(crate) async fn open(&self) -> Result<Opened, StoreError> {
+    /// Makes a handle, even on a database that is not there.
+    pub(crate) async fn handle(&self) -> Result<Opened, StoreError> {
         let outbox = store::open(&self.setup).await?;
         Ok(Opened { name: self.name.clone(), outbox })
+    }
+
+    /// Opens it, whatever its schema.
+    pub(crate) async fn open(&self) -> Result<Opened, StoreError> {
+        check_folder(&self.name, &store::file(&self.setup.url)?)?;
+        self.handle().await
     }
 
     /// Opens it, and refuses a schema that this program does not work with.
@@ -48,6 +55,26 @@ impl Chosen {
         opened.ready().await?;
         Ok(opened)
     }
+}
+
+/// Refuses a file that nobody could make, before the database says so in words that lead nowhere.
+fn check_folder(name: &str, file: &Path) -> Result<(), StoreError> {
+    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    let folder = file.parent().unwrap_or(&file);
+    let (shown, place) = (file.display(), folder.display());
+    let detail = if file.is_dir() {
+        format!("outbox {name}: {shown} is a folder; let the url name a file in it")
+    } else if folder.is_dir() {
+        return Ok(());
+    } else if folder.exists() {
+        format!("outbox {name}: {place} is a file, not a folder; correct the url")
+    } else {
+        format!(
+            "outbox {name}: the folder {place} does not exist; make it with `mkdir -p {place}`, or \
+             correct the url, then run `postbox migrate`"
+        )
+    };
+    Err(StoreError::Broken(Cause::new(Code::StoreBroken, detail)))
 }
 
 impl Opened {
@@ -88,7 +115,15 @@ pub(crate) fn choose(global: &Global, which: &Which) -> anyhow::Result<Vec<Chose
         if let Some(table) = &which.table {
             setup.table.clone_from(table);
         }
+        let usage = |error: StoreError| Usage(error.cause().detail.clone());
+        store::file(url).map_err(usage)?;
+        store::check_table(&setup.table).map_err(usage)?;
         return Ok(vec![Chosen { name: scrub(url), setup }]);
+    }
+    if !global.config.exists() {
+        let text = "give its path with --config FILE, or only the database with --url sqlite:PATH";
+        let file = global.config.display();
+        return Err(Usage(format!("there is no config {file}: {text}")).into());
     }
     let config = config::load(&global.config)?;
     let all: Vec<Chosen> = config.outboxes.iter().map(Chosen::of).collect();

@@ -1,13 +1,12 @@
 //! From the config to the rooms: sinks, and which topics go to which of them.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use broker::http::{Http, Mode, Options};
 use broker::stdout::Stdout;
 use event::{Cause, Sink, Topics};
 
-use crate::config::{self, Config, Kind, Problems, Route};
+use crate::config::{self, Config, Kind, Route};
 
 /// Makes a sink for the events of one outbox. Nothing is connected yet.
 pub(crate) fn sink(sink: &config::Sink, outbox: &str) -> Result<Arc<dyn Sink>, Cause> {
@@ -26,17 +25,6 @@ pub(crate) fn sink(sink: &config::Sink, outbox: &str) -> Result<Arc<dyn Sink>, C
         ..Options::new(http.url.reveal(), outbox)
     };
     Ok(Arc::new(Http::new(options)?))
-}
-
-/// Adds a problem for every sink that its broker would refuse.
-pub(crate) fn check_sinks(config: &Config, file: &Path) -> Result<(), Problems> {
-    let mut problems = Problems::default();
-    for configured in &config.sinks {
-        if let Err(cause) = sink(configured, "check") {
-            problems.add_to_file(file, format!("[sink.{}]: {}", configured.name, cause.detail));
-        }
-    }
-    problems.or(Some(()))
 }
 
 /// One lane: the sink, or none for what no route takes, and its topics.

@@ -7,6 +7,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use serde_json::Value;
+use sqlx::Connection;
 
 /// How long a fact may take before the test gives up on it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -70,6 +71,18 @@ impl Home {
         let output = self.run(args);
         assert_eq!(output.status.code(), Some(code), "{args:?}: {output:?}");
         String::from_utf8(output.stderr).expect("what is said is text")
+    }
+
+    /// Writes a row as a service does.
+    fn insert(&self, row: &str) {
+        let url = format!("sqlite:{}", self.path().join("orders.sqlite3").display());
+        let insert = sqlx::AssertSqlSafe(format!("INSERT INTO outbox {row}"));
+        let inserted = async {
+            let mut conn = sqlx::SqliteConnection::connect(&url).await?;
+            sqlx::raw_sql(insert).execute(&mut conn).await
+        };
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");
+        runtime.block_on(inserted).expect("the tables are there");
     }
 
     fn put(&self, args: &[&str]) -> String {
@@ -234,6 +247,93 @@ fn exit_codes_tell_wrong_from_misused() {
     assert_eq!(said.trim(), expected);
     home.ends(2, &["run"]);
     home.ends(1, &["doctor"]);
+}
+
+#[test]
+fn what_check_refuses_run_refuses_too_with_the_same_words_and_code() {
+    let http = CONFIG.replace("\"stdout\"", "\"http\"\nurl = \"https://stock.example.com\"");
+    for (config, line) in [
+        (CONFIG.replace("sqlite:orders.sqlite3", "mysql://h/orders"), 3),
+        (CONFIG.replace("idle", "table = \"a b\"\nidle"), 4),
+        (http.replace("https://", "https://me:canary@"), 8),
+        (http.replace("[[route]]", "secrets = \"canary\"\n[[route]]"), 10),
+        (http.replace("[[route]]", "headers = { Host = \"x\" }\n[[route]]"), 10),
+        (format!("{CONFIG}[log]\nfilter = \"a=b=c\"\n"), 16),
+    ] {
+        let home = Home::new(&config);
+        let said = home.ends(2, &["config", "check"]);
+        assert!(said.starts_with(&format!("postbox.toml:{line}: ")), "{said}");
+        assert!(said.lines().count() == 1 && !said.contains("canary"), "{said}");
+        assert_eq!(home.ends(2, &["run"]), said);
+        let output = home.run(&["config", "check", "--json"]);
+        assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(2), &b""[..]));
+        let answer = json(&String::from_utf8(output.stdout).unwrap());
+        assert_eq!(answer["problems"][0]["place"], format!("postbox.toml:{line}"));
+    }
+    let home = Home::new(CONFIG);
+    let said = home.ends(2, &["run", "-c", "."]);
+    assert_eq!(said.trim(), ".: is a folder; name the file: ./postbox.toml");
+    assert!(!home.ends(2, &["run", "-c", "nowhere.toml"]).contains("--url"));
+    assert!(home.ends(2, &["status", "-c", "nowhere.toml"]).contains("--url"));
+    home.ends(2, &["status", "--url", "mysql://h/orders"]);
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_told_as_such_by_every_command() {
+    let home = Home::new(&CONFIG.replace("sqlite:orders", "sqlite:data/orders"));
+    let folder = home.path().canonicalize().unwrap().join("data");
+    let mkdir = format!("mkdir -p {}", folder.display());
+    for args in [&["status"][..], &["migrate"], &["run"], &["put", "a.b", "C", "x"]] {
+        let said = home.ends(1, args);
+        assert!(said.contains("does not exist") && said.contains(&mkdir), "{args:?}: {said}");
+    }
+    let doctor = String::from_utf8(home.run(&["doctor"]).stdout).unwrap();
+    assert!(doctor.contains(&mkdir), "{doctor}");
+    std::fs::create_dir(folder).unwrap();
+    home.fine(&["migrate"]);
+    home.fine(&["status"]);
+}
+
+#[test]
+fn statements_can_be_printed_without_a_config_or_a_file() {
+    let home = Home(tempfile::tempdir().unwrap());
+    let usual = home.fine(&["migrate", "--print"]);
+    assert!(usual.contains("CREATE TABLE outbox "), "{usual}");
+    home.ends(2, &["migrate"]);
+    let named = ["migrate", "--print", "--url", "sqlite:far/away.sqlite3", "--table", "post"];
+    assert!(home.fine(&named).contains("CREATE TABLE post "));
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0, "nothing was made");
+}
+
+#[test]
+fn an_id_is_put_down_once_and_every_row_of_it_is_shown() {
+    let home = Home::migrated();
+    let id = "0198c0de-0000-7000-8000-000000000001";
+    let put = ["put", "a.b", "C", "x", "--id", id];
+    home.fine(&put);
+    let said = home.ends(1, &put);
+    assert!(said.contains("is there already, NEW: nothing was put down"), "{said}");
+    assert_eq!(home.counts()["new"], 1);
+    home.insert(&format!(
+        "(event_id, topic, event_type, payload) VALUES ('{id}', 'a.b', 'D', 'y')"
+    ));
+    let shown = home.list(&["events", "show", id]);
+    let types: Vec<&str> = shown.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!(types.len(), 2, "{shown:?}");
+    assert!(types.contains(&"C") && types.contains(&"D"), "{types:?}");
+    let output = home.run(&["events", "show", id]);
+    assert!(String::from_utf8(output.stderr).unwrap().contains("2 rows have this id"));
+}
+
+#[test]
+fn an_empty_payload_is_put_down_only_if_it_is_meant() {
+    let home = Home::migrated();
+    for empty in [&["put", "a.b", "C"][..], &["put", "a.b", "C", ""]] {
+        assert!(home.ends(2, empty).contains("--empty"));
+    }
+    assert_eq!(home.counts()["committed"], 0);
+    let id = home.put(&["a.b", "C", "--empty"]);
+    assert_eq!(home.list(&["events", "show", &id, "--payload"])[0]["payload"], "");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use event::Status;
 
-use super::events::{self, Narrow, Part, Show};
+use super::listing::{self, List, Narrow, Show};
 use crate::args::{Global, Which};
 use crate::failure::End;
 use crate::out::Out;
@@ -26,17 +26,6 @@ pub(crate) enum Dead {
     Export(Export),
 }
 
-/// Which dead events, and how many.
-#[derive(Args, Debug)]
-pub(crate) struct List {
-    #[command(flatten)]
-    narrow: Narrow,
-    #[command(flatten)]
-    part: Part,
-    #[command(flatten)]
-    which: Which,
-}
-
 /// Which dead events.
 #[derive(Args, Debug)]
 pub(crate) struct Export {
@@ -50,9 +39,7 @@ impl Dead {
     /// Does what is asked.
     pub(crate) async fn answer(&self, global: &Global, out: Out) -> anyhow::Result<End> {
         match self {
-            Dead::List(List { narrow, part, which }) => {
-                events::list(&narrow.filter(Some(Status::Dead)), part, which, global, out).await
-            }
+            Dead::List(list) => list.answer(Some(Status::Dead), global, out).await,
             Dead::Show(show) => show.answer(Some(Status::Dead), global, out).await,
             Dead::Requeue(requeue) => requeue.answer(global, out).await,
             Dead::Export(export) => export.answer(global, out).await,
@@ -62,23 +49,15 @@ impl Dead {
 
 impl Export {
     async fn answer(&self, global: &Global, out: Out) -> anyhow::Result<End> {
-        /// Few, because each payload may be large.
-        const PAGE: usize = 50;
         let opened = outboxes::open_one(global, &self.which).await?;
-        let catalog = opened.outbox.catalog();
         let filter = self.narrow.filter(Some(Status::Dead));
-        let mut after = None;
-        loop {
-            let page = event::Page { limit: PAGE, after: after.take(), payloads: true };
-            let listing = catalog.find(&filter, &page).await?;
-            for listed in &listing.events {
+        let exported = listing::walk(&opened, &filter, true, |events| {
+            for listed in &events {
                 out.value(&rows::json_with_payload(&opened.name, listed))?;
             }
-            match listing.next {
-                Some(next) => after = Some(next),
-                None => break,
-            }
-        }
+            Ok(())
+        });
+        exported.await?;
         opened.outbox.close().await;
         Ok(End::Fine)
     }

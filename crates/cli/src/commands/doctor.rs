@@ -150,7 +150,11 @@ async fn console(config: &Config) -> Finding {
     match tokio::net::TcpListener::bind(admin.listen).await {
         Ok(_) => found(Grade::Good, "console", format!("{} is free", admin.listen)),
         Err(error) => {
-            let text = format!("{}: {error}; perhaps a postbox runs already", admin.listen);
+            let text = format!(
+                "{}: {error}; perhaps a relay runs already. A second one needs another `listen` \
+                 in [admin] (POSTBOX__ADMIN__LISTEN=127.0.0.1:0 takes a free port), or `off`",
+                admin.listen
+            );
             found(Grade::Warn, "console", text)
         }
     }

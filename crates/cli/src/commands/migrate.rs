@@ -15,7 +15,7 @@ use crate::table::Tone;
 Examples:
   postbox migrate                                every outbox of postbox.toml
   postbox migrate --url sqlite:orders.sqlite3
-  postbox migrate --print > outbox.sql           for your own migrations")]
+  postbox migrate --print > outbox.sql           for your own migrations; needs no config")]
 pub(crate) struct Migrate {
     /// Print the statements for an empty database, and change nothing.
     #[arg(long)]
@@ -28,7 +28,7 @@ impl Migrate {
     /// Migrates each outbox, the others even if one fails.
     pub(crate) async fn answer(&self, global: &Global, out: Out) -> anyhow::Result<End> {
         let mut end = End::Fine;
-        for chosen in outboxes::choose(global, &self.which)? {
+        for chosen in self.choose(global, out)? {
             let done =
                 if self.print { print(&chosen, out).await } else { migrate(&chosen, out).await };
             if let Err(error) = done {
@@ -42,10 +42,23 @@ impl Migrate {
         }
         Ok(end)
     }
+
+    /// Chooses the outboxes; statements can be printed for the usual names without any config.
+    fn choose(&self, global: &Global, out: Out) -> anyhow::Result<Vec<Chosen>> {
+        let named = self.which.url.is_some() || self.which.outbox.is_some();
+        if !self.print || named || global.config.exists() {
+            return outboxes::choose(global, &self.which);
+        }
+        let setup = store::Setup::new("sqlite:outbox.sqlite3");
+        let file = global.config.display();
+        let text = format!("There is no config {file}: these make the tables of {}.", setup.table);
+        out.aside(Tone::Dim, text);
+        Ok(vec![Chosen { name: setup.table.clone(), setup }])
+    }
 }
 
 async fn print(chosen: &Chosen, out: Out) -> anyhow::Result<()> {
-    let opened = chosen.open().await?;
+    let opened = chosen.handle().await?;
     let statements = opened.outbox.migration();
     opened.outbox.close().await;
     if out.json {

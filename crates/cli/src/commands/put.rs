@@ -1,17 +1,18 @@
 //! `postbox put`: puts one event down, in a transaction of its own.
 
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 
 use anyhow::Context;
 use clap::Args;
-use event::{Event, EventId, Limits, Millis, Payload};
+use event::{Event, EventId, Limits, Millis, Payload, Status};
 use serde_json::json;
 
+use super::listing;
 use crate::args::{Global, Which};
 use crate::config::duration;
 use crate::failure::{End, Usage};
 use crate::out::Out;
-use crate::outboxes;
+use crate::outboxes::{self, Opened};
 use crate::table::Tone;
 
 /// Put an event down.
@@ -23,7 +24,9 @@ use crate::table::Tone;
 Examples:
   postbox put order.paid OrderPaid '{\"total\": 42}' --key 123
   postbox put order.paid OrderPaid @paid.json --header schema_version=2
-  generate | postbox put report.made ReportMade --due 5m")]
+  generate | postbox put report.made ReportMade --due 5m
+
+Exit codes: 0 put down, 1 an event of that id is there already, or the outbox did not answer.")]
 pub(crate) struct Put {
     /// Where it goes: routes match on it.
     topic: String,
@@ -32,6 +35,9 @@ pub(crate) struct Put {
     kind: String,
     /// What it carries: text, @FILE, or - (or nothing) for standard input.
     payload: Option<String>,
+    /// It carries nothing.
+    #[arg(long, conflicts_with = "payload")]
+    empty: bool,
     /// The business key: events of one key stay in order.
     #[arg(short, long)]
     key: Option<String>,
@@ -41,7 +47,7 @@ pub(crate) struct Put {
     /// When it is due: after a while (5m), or at a moment (2030-01-01T00:00:00Z).
     #[arg(long, value_name = "WHEN", value_parser = due)]
     due: Option<Due>,
-    /// Its identity: a UUID. A new one is made if it is left out.
+    /// Its identity: a UUID that no event has yet. A new one is made if it is left out.
     #[arg(long)]
     id: Option<EventId>,
     #[command(flatten)]
@@ -78,16 +84,21 @@ impl Put {
         event.id = self.id.unwrap_or(event.id);
         event.key.clone_from(&self.key);
         event.headers.0.extend(self.headers.iter().cloned());
-        event.payload = self.payload()?;
+        event.payload = self.payload(out)?;
         event.check(&Limits::default()).map_err(|invalid| Usage(invalid.to_string()))?;
         let due = self.due.map(|due| match due {
             Due::After(after) => Millis::now() + after,
             Due::At(moment) => moment,
         });
         let opened = outboxes::open_one(global, &self.which).await?;
-        let put = opened.outbox.put(std::slice::from_ref(&event), due).await;
+        let put = self.put(&opened, &event, due).await;
         opened.outbox.close().await;
-        put?;
+        if let Some(status) = put? {
+            let text = "nothing was put down. Leave --id out, or requeue it if it is dead";
+            let id = event.id;
+            out.aside(Tone::Bad, format!("postbox: event {id} is there already, {status}: {text}"));
+            return Ok(End::Wrong);
+        }
         if out.json {
             let (outbox, due) = (&opened.name, due.map(|due| due.to_string()));
             out.value(&json!({ "outbox": outbox, "id": event.id, "due": due }))?;
@@ -100,23 +111,50 @@ impl Put {
         Ok(End::Fine)
     }
 
-    fn payload(&self) -> anyhow::Result<Payload> {
+    /// Puts the event down, unless one of its id is there already, whose status is returned.
+    async fn put(
+        &self,
+        opened: &Opened,
+        event: &Event,
+        due: Option<Millis>,
+    ) -> anyhow::Result<Option<Status>> {
+        if self.id.is_some()
+            && let Some(listed) = listing::of_id(opened, event.id, false).await?.first()
+        {
+            return Ok(Some(listed.status));
+        }
+        opened.outbox.put(std::slice::from_ref(event), due).await?;
+        Ok(None)
+    }
+
+    fn payload(&self, out: Out) -> anyhow::Result<Payload> {
         let bytes = match self.payload.as_deref() {
-            None | Some("-") => {
-                let mut bytes = Vec::new();
-                std::io::stdin().lock().read_to_end(&mut bytes)?;
-                bytes
-            }
+            _ if self.empty => Vec::new(),
+            None | Some("-") => read_standard_input(out)?,
             Some(text) => match text.strip_prefix('@') {
                 Some(file) => std::fs::read(file).with_context(|| format!("cannot read {file}"))?,
                 None => text.as_bytes().to_vec(),
             },
         };
+        if bytes.is_empty() && !self.empty {
+            let text = "the payload is empty; say --empty if that is meant";
+            return Err(Usage(text.to_owned()).into());
+        }
         Ok(match String::from_utf8(bytes) {
             Ok(text) => Payload::Text(text),
             Err(error) => Payload::Bytes(error.into_bytes().into()),
         })
     }
+}
+
+fn read_standard_input(out: Out) -> std::io::Result<Vec<u8>> {
+    let mut stdin = std::io::stdin().lock();
+    if stdin.is_terminal() {
+        out.aside(Tone::Dim, "Type the payload; Ctrl-D on a line of its own ends it.");
+    }
+    let mut bytes = Vec::new();
+    stdin.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]

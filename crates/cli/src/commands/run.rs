@@ -28,7 +28,6 @@ impl Run {
     /// Relays.
     pub(crate) async fn answer(&self, global: &Global, out: Out) -> anyhow::Result<End> {
         let config = config::load(&global.config)?;
-        wire::check_sinks(&config, &global.config)?;
         let json = config.log.json || out.json;
         let format = if json { LogFormat::Json } else { LogFormat::Human };
         telemetry::logs(format, &config.log.filter).map_err(Usage)?;

@@ -13,7 +13,12 @@ use crate::table::{Align, Cell, Table, Tone};
 
 /// Show how many events are where, for each outbox.
 #[derive(Args, Debug)]
-#[command(after_help = "Exit codes: 0 every outbox answered, 1 one did not.")]
+#[command(after_help = "\
+The database knows the events, but not the relay. What a lane does (it runs, rests because its
+destination is down, or waits for the database) its relay tells: on the console's overview, at
+/api/v1/pulse, and as postbox_lane_up at /metrics.
+
+Exit codes: 0 every outbox answered, 1 one did not.")]
 pub(crate) struct Status {
     #[command(flatten)]
     which: Which,

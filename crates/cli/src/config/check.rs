@@ -1,10 +1,12 @@
 //! Relations between values: what each section allows by itself, but not together.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::duration;
 use super::place::{At, Place, Problems};
+use super::sealed::Url;
 use super::written::{Outbox, Route, Sink, Written};
 use crate::nearest::suggestion;
 
@@ -48,15 +50,10 @@ fn check_outbox(outbox: &Outbox, problems: &mut Problems) {
     at_least_one("bytes", &title, &outbox.bytes, problems);
     at_least_one("turns", &title, &outbox.turns, problems);
     not_zero("idle", &title, &outbox.idle, problems);
-    if let Some(At { value, place }) = &outbox.table {
-        let fits = !value.is_empty()
-            && value.len() <= 40
-            && !value.starts_with(|c: char| c.is_ascii_digit())
-            && value.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        if !fits {
-            let text = "takes 1 to 40 letters, digits and _, and no digit first";
-            problems.add(place, format!("`table` in {title} {text}"));
-        }
+    if let Some(At { value, place }) = &outbox.table
+        && let Err(error) = store::check_table(value)
+    {
+        problems.add(place, format!("`table` in {title}: {}", error.cause().detail));
     }
     if let Some(At { value, place }) = &outbox.lease
         && *value < Duration::from_secs(1)
@@ -87,7 +84,11 @@ fn check_outbox(outbox: &Outbox, problems: &mut Problems) {
 
 fn check_twins(outboxes: &[Outbox], problems: &mut Problems) {
     let key = |outbox: &Outbox| {
-        Some((outbox.url.as_ref()?.value.clone(), outbox.table.as_ref()?.value.clone()))
+        let url = Url::read(&outbox.url.as_ref()?.value).ok()?;
+        let file = store::file(url.reveal()).ok()?;
+        // SQLite knows tables without case.
+        let table = outbox.table.as_ref()?.value.to_ascii_lowercase();
+        Some((one_spelling(&file), table))
     };
     for (index, outbox) in outboxes.iter().enumerate() {
         let twin = outboxes[..index].iter().find(|other| key(other) == key(outbox));
@@ -99,30 +100,22 @@ fn check_twins(outboxes: &[Outbox], problems: &mut Problems) {
     }
 }
 
+/// Returns the same path for every spelling of a file, as far as its folders are there.
+fn one_spelling(file: &Path) -> PathBuf {
+    let in_folder = || {
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;
+        Some(folder.join(file.file_name()?))
+    };
+    let there = file.canonicalize().ok().or_else(in_folder);
+    there.or_else(|| std::path::absolute(file).ok()).unwrap_or_else(|| file.to_owned())
+}
+
 fn check_sink(sink: &Sink, problems: &mut Problems) {
     let title = format!("[sink.{}]", sink.name);
     let Some(http) = &sink.http else { return };
     at_least_one("concurrency", &title, &http.concurrency, problems);
     not_zero("timeout", &title, &http.timeout, problems);
-    let Some(At { value, place }) = &http.url else { return };
-    if value.contains("${") {
-        return;
-    }
-    let parsed = url::Url::parse(value).ok();
-    let Some(parsed) = parsed.filter(|url| matches!(url.scheme(), "http" | "https")) else {
-        problems.add(place, format!("`url` in {title} must begin with http:// or https://"));
-        return;
-    };
-    let private = match parsed.host() {
-        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(url::Host::Ipv4(ip)) => ip.is_loopback() || ip.is_private() || ip.is_link_local(),
-        Some(url::Host::Ipv6(ip)) => ip.is_loopback() || ip.is_unique_local(),
-        None => false,
-    };
-    if private && !http.allow_private.as_ref().is_some_and(|allow| allow.value) {
-        let text = "leads to a private address; if that is meant, add `allow_private = true`";
-        problems.add(place, format!("`url` in {title} {text}"));
-    }
 }
 
 fn check_route(route: &Route, written: &Written, problems: &mut Problems) {

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use event::{Backoff, Order, Pattern};
+use tracing_subscriber::EnvFilter;
 
+use super::destination;
 use super::place::{At, Problems};
 use super::sealed::{Sealed, SecretOrigin, Url};
 use super::section::Head;
@@ -111,7 +113,7 @@ impl Config {
         let (chores, admin) = (chores(written, problems), admin(written, problems));
         let mut log = Need::new("[log]", &written.log.head, problems);
         let format = log.of("format", &written.log.format);
-        let filter = log.of("filter", &written.log.filter);
+        let filter = log.read("filter", &written.log.filter, |text| filter(text));
         Some(Config {
             outboxes: outboxes.into_iter().collect::<Option<_>>()?,
             sinks: sinks.into_iter().collect::<Option<_>>()?,
@@ -164,7 +166,11 @@ impl<'a> Need<'a> {
 fn outbox(written: &written::Outbox, problems: &mut Problems) -> Option<Outbox> {
     let title = format!("[outbox.{}]", written.name);
     let mut need = Need::new(title, &written.head, problems);
-    let url = need.read("url", &written.url, |text| Url::read(text));
+    let url = need.read("url", &written.url, |text| {
+        let url = Url::read(text)?;
+        store::file(url.reveal()).map_err(|error| error.cause().detail.clone())?;
+        Ok(url)
+    });
     let table = need.of("table", &written.table);
     let (batch, bytes) = (need.of("batch", &written.batch), need.of("bytes", &written.bytes));
     let (lease, idle) = (need.of("lease", &written.lease), need.of("idle", &written.idle));
@@ -195,19 +201,27 @@ fn sink(written: &written::Sink, problems: &mut Problems) -> Option<Sink> {
     need.of("kind", &written.kind)?;
     let name = written.name.clone();
     let Some(http) = &written.http else { return Some(Sink { name, kind: Kind::Stdout }) };
-    let url = need.read("url", &http.url, |text| Url::read(text));
+    let allow_private = need.of("allow_private", &http.allow_private);
+    let url = need.read("url", &http.url, |text| {
+        let url = Url::read(text)?;
+        destination::check_url(url.reveal(), allow_private != Some(false))?;
+        Ok(url)
+    });
     let mode = need.of("mode", &http.mode);
     let timeout = need.of("timeout", &http.timeout);
     let secrets = need.read("secrets", &http.secrets, |origins| {
-        origins.iter().map(Sealed::read).collect::<Result<Vec<_>, _>>()
+        let secrets = origins.iter().map(Sealed::read).collect::<Result<Vec<_>, _>>()?;
+        destination::check_secrets(&secrets)?;
+        Ok(secrets)
     });
     let headers = need.read("headers", &http.headers, |origins| {
         let read = |(name, origin): &(String, SecretOrigin)| {
             Ok::<_, String>((name.clone(), Sealed::read(origin)?))
         };
-        origins.iter().map(read).collect::<Result<Vec<_>, _>>()
+        let headers = origins.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        destination::check_headers(&headers)?;
+        Ok(headers)
     });
-    let allow_private = need.of("allow_private", &http.allow_private);
     let concurrency = need.of("concurrency", &http.concurrency);
     let http = Http {
         url: url?,
@@ -259,6 +273,13 @@ fn policy(written: &Written, problems: &mut Problems) -> Option<event::Policy> {
         });
     }
     Some(event::Policy { limits, attempts, backoff, rest: rest? })
+}
+
+fn filter(text: &str) -> Result<String, String> {
+    let read = EnvFilter::try_new(text);
+    let example = "write for example \"info\" or \"warn,postbox_relay=debug\"";
+    read.map_err(|error| format!("{text:?} cannot be read: {error}; {example}"))?;
+    Ok(text.to_owned())
 }
 
 fn patience(attempts: usize) -> u32 {

@@ -71,11 +71,6 @@ impl Problems {
         self.0.push(Problem { place: place.clone(), text: text.into() });
     }
 
-    /// Adds one that is about a file as a whole.
-    pub(crate) fn add_to_file(&mut self, file: &std::path::Path, text: impl Into<String>) {
-        self.add(&Place::File(file.display().to_string().into()), text);
-    }
-
     /// Hands a value over if nothing was wrong, else the problems in the order of their lines.
     pub(crate) fn or<T>(mut self, value: Option<T>) -> Result<T, Problems> {
         self.0.sort();

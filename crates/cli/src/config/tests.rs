@@ -147,7 +147,7 @@ listen = "0.0.0.0:8025"
         "6: `history` in [outbox.orders]: it takes true or false",
         "7: `order` in [outbox.orders]: \"hodl\" is not one of \"hold\", \"pass\"; did you mean",
         "8: `bytes` in [outbox.orders] must be at least 1",
-        "12: `url` in [sink.stock] must begin with http:// or https://",
+        "12: `url` in [sink.stock]: it must begin with http:// or https://",
         "14: `allow_private` in [sink.stock]: it takes true or false",
         "18: [[route]] names the unknown sink `stok`; did you mean `stock`?",
         "21: [admin] listens on 0.0.0.0:8025, which others can reach: set `token`",
@@ -166,6 +166,7 @@ fn relations_between_values_are_checked() {
         ("url = \"sqlite", "idle = \"30s\"\nurl = \"sqlite", "shorter than its lease"),
         ("url = \"sqlite", "table = \"a; b\"\nurl = \"sqlite", "letters, digits and _"),
         ("https://stock.example.com", "http://127.0.0.1:1", "allow_private = true"),
+        ("https://stock.example.com", "https://localhost:1", "allow_private = true"),
         ("kind = \"http\"", "", "[sink.stock] needs `kind`"),
         ("url = \"sqlite:orders.sqlite3\"", "", "[outbox.orders] needs `url`"),
         ("[outbox.orders]", "[outbox.a]\nurl = \"sqlite:orders.sqlite3\"\n[outbox.orders]", "same"),
@@ -183,6 +184,63 @@ fn relations_between_values_are_checked() {
     );
     let said = problems("");
     assert!(said.iter().any(|line| line.contains("there is no outbox")), "{said:?}");
+}
+
+#[test]
+fn what_the_database_or_the_broker_would_refuse_is_told_with_the_line_of_its_key() {
+    for (from, to, line, expected) in [
+        ("sqlite:orders.sqlite3", "postgres://h/orders", 3, "`url` in [outbox.orders]: an outbox"),
+        ("sqlite:orders.sqlite3", "sqlite::memory:", 3, "lives in a file; write sqlite:PATH"),
+        ("sqlite:orders.sqlite3", "sqlite:a.db?mode=rwc", 3, "takes no parameters"),
+        ("https://", "https://me:canary@", 7, "user and password do not belong there"),
+        ("https://stock.example.com", "https://:80", 7, "`url` in [sink.stock]: it cannot be read"),
+        ("[[route]]", "secrets = [\"canary\"]\n[[route]]", 9, "base64 of 24 to 64 bytes"),
+        ("[[route]]", "headers = { \"a b\" = \"canary\" }\n[[route]]", 9, "not a name HTTP allows"),
+        ("[[route]]", "headers = { ce-id = \"canary\" }\n[[route]]", 9, "set by the sink itself"),
+        ("[[route]]", "[log]\nfilter = \"a=b=c\"\n[[route]]", 10, "`filter` in [log]: \"a=b=c\""),
+    ] {
+        let said = problems(&SMALL.replace(from, to));
+        assert!(said.len() == 1 && said[0].contains(expected), "{to}: {said:#?}");
+        assert!(said[0].starts_with(&format!("postbox.toml:{line}: ")), "{to}: {said:#?}");
+        assert!(!said[0].contains("canary"), "{said:#?}");
+    }
+}
+
+#[test]
+fn a_table_has_a_name_that_the_database_takes() {
+    let named = |name: &str| {
+        let text = format!("table = \"{name}\"\nurl = \"sqlite");
+        parse("postbox.toml", &SMALL.replace("url = \"sqlite", &text), none())
+    };
+    assert_eq!(named(&"a".repeat(48)).unwrap().outboxes[0].table.len(), 48);
+    assert!(named(&"a".repeat(49)).unwrap_err().to_string().starts_with("postbox.toml:3: `table`"));
+}
+
+#[test]
+fn two_outboxes_on_one_table_are_found_under_every_spelling() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path();
+    std::os::unix::fs::symlink(folder, folder.join("link")).unwrap();
+    let first = folder.join("a.sqlite3");
+    let said = |second: &str, more: &str| {
+        let (first, second) = (first.display(), folder.join(second));
+        let text = format!(
+            "[outbox.a]\nurl = \"sqlite:{first}\"\n[outbox.b]\nurl = \"sqlite:{}\"\n{more}\n",
+            second.display()
+        );
+        parse(
+            "postbox.toml",
+            &SMALL.replace("[outbox.orders]", &(text + "[outbox.orders]")),
+            none(),
+        )
+    };
+    for spelling in ["a.sqlite3", "./a.sqlite3", "link/a.sqlite3", "link/link/a.sqlite3"] {
+        let problems = said(spelling, "").unwrap_err().to_string();
+        assert!(problems.contains("[outbox.b] and [outbox.a] are the same table"), "{problems}");
+        assert!(problems.starts_with("postbox.toml:4: "), "{problems}");
+    }
+    assert_eq!(said("b.sqlite3", "").unwrap().outboxes.len(), 3);
+    assert_eq!(said("a.sqlite3", "table = \"other\"").unwrap().outboxes.len(), 3);
 }
 
 #[test]
@@ -252,15 +310,16 @@ fn an_unknown_variable_is_told_like_an_unknown_key() {
 fn no_secret_prints_wherever_it_was_written() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("secret");
-    std::fs::write(&file, "canary-file\n").unwrap();
+    let secret = "whsec_canaryfilecanaryfilecanaryfileca";
+    std::fs::write(&file, format!("{secret}\n")).unwrap();
     let text = format!(
         r#"
 [outbox.orders]
 url = "sqlite:orders.sqlite3"
 [sink.stock]
 kind = "http"
-url = "https://me:canary-url@stock.example.com/${{file:{file}}}?token=canary-query"
-secrets = ["canary-inline", {{ file = "{file}" }}]
+url = "https://stock.example.com/${{file:{file}}}?token=canary-query"
+secrets = ["whsec_canarycanarycanarycanarycanaryca", {{ file = "{file}" }}]
 headers = {{ Authorization = "Bearer canary-header" }}
 [[route]]
 topic = "*"
@@ -273,8 +332,8 @@ token = "canary-token"
     );
     let config = parse("postbox.toml", &text, none()).unwrap();
     let Kind::Http(http) = &config.sinks[0].kind else { panic!("{:?}", config.sinks) };
-    assert_eq!(http.secrets[1].value.reveal(), "canary-file");
-    assert!(http.url.reveal().contains("canary-file"));
+    assert_eq!(http.secrets[1].value.reveal(), secret);
+    assert!(http.url.reveal().contains(secret));
     let printed = toml::to_string(&document(&config)).unwrap();
     assert!(!format!("{printed} {config:?}").contains("canary"), "{printed}\n{config:?}");
     assert!(printed.contains("secret\""), "the file's path may be shown: {printed}");

@@ -3,10 +3,10 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use clap::Args;
-use event::{EventId, Filter, Page, Requeued, Status};
+use event::{EventId, Filter, Requeued, Status};
 use serde_json::json;
 
-use super::super::events::Narrow;
+use super::super::listing::{self, Narrow};
 use crate::args::{Global, Which};
 use crate::failure::{End, Usage};
 use crate::out::Out;
@@ -24,10 +24,13 @@ Examples:
   postbox dead requeue --all
 
 Events that are named by id are requeued at once; a filter, or --all, asks first.
-Exit codes: 0 requeued, 1 some of the events named are not dead.")]
+Exit codes:
+  0  requeued, or nothing was found
+  1  some of the events named are not dead, or you answered no
+  2  it was not said which events, or --yes is missing where nobody can be asked")]
 pub(crate) struct Requeue {
     /// The events, by id.
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", value_parser = listing::id)]
     ids: Vec<EventId>,
     /// Every dead event.
     #[arg(long)]
@@ -106,24 +109,20 @@ async fn find(
     out: Out,
     show: bool,
 ) -> anyhow::Result<Vec<EventId>> {
-    let catalog = opened.outbox.catalog();
-    let (mut ids, mut after) = (Vec::new(), None);
-    loop {
-        let page = Page { limit: 500, after, payloads: false };
-        let listing = catalog.find(filter, &page).await?;
+    let mut ids = Vec::new();
+    let found = listing::walk(opened, filter, false, |events| {
         if show && out.json {
-            for listed in &listing.events {
+            for listed in &events {
                 out.value(&rows::json(&opened.name, listed).into())?;
             }
-        } else if show && !listing.events.is_empty() {
-            out.table(&rows::table(&listing.events))?;
+        } else if show && !events.is_empty() {
+            out.table(&rows::table(&events))?;
         }
-        ids.extend(listing.events.iter().map(|listed| listed.event.id));
-        match listing.next {
-            Some(next) => after = Some(next),
-            None => return Ok(ids),
-        }
-    }
+        ids.extend(events.iter().map(|listed| listed.event.id));
+        Ok(())
+    });
+    found.await?;
+    Ok(ids)
 }
 
 fn counted(count: usize) -> String {
