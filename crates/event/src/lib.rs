@@ -22,7 +22,7 @@ pub use event::{Event, EventId, Headers, Invalid, Limits, Payload};
 pub use judge::{Backoff, Limit, Policy};
 pub use listing::{Counts, Cursor, Filter, Listed, Listing, Moment, Page, Requeued, Status};
 pub use live::{Beat, LaneState, LaneView, Pulse};
-pub use order::{Hand, Order, alone};
+pub use order::{Hand, Joins, Order};
 pub use outcome::{Answer, Outcome, Receipt, Refusal, Settled, Settlement};
 pub use row::{Address, Claim, Fence, Place, Row, Shelf};
 pub use seam::{

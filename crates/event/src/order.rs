@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use crate::{Address, Millis, Outcome, Row, Shelf};
+use crate::{Address, Fence, Millis, Outcome, Row, Shelf};
 
 /// What the followers of a failing event do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,8 +24,9 @@ type Position = (i64, i64);
 struct Out {
     key: Option<String>,
     position: Position,
-    /// Whether it waited for another attempt when it was taken.
-    parked: bool,
+    /// Whether it held its key's followers when it was taken.
+    holds: bool,
+    fence: Fence,
     until: Millis,
 }
 
@@ -33,8 +34,8 @@ struct Out {
 struct Line {
     /// Rows of the key in flight.
     out: usize,
-    /// Rows of the key that wait for another attempt.
-    parked: BTreeSet<Position>,
+    /// Rows of the key that wait for another attempt, and hold its followers.
+    holders: BTreeSet<Position>,
     /// The first hot row of the key that was passed over because of those.
     waiting: Option<i64>,
 }
@@ -46,6 +47,8 @@ pub struct Hand {
     cursor: i64,
     out: BTreeMap<Address, Out>,
     lines: HashMap<String, Line>,
+    /// The claim under way: its fence, and until when it lasts.
+    claim: (Fence, Millis),
     /// Keys that the claim under way has taken rows of: more of them may follow in line.
     fresh: HashSet<String>,
 }
@@ -62,14 +65,16 @@ impl Hand {
     }
 
     /// Remembers a row that waits for another attempt, as the tables say at a take-over.
-    pub fn park(&mut self, key: Option<&str>, birth: i64, number: i64) {
+    pub fn hold(&mut self, key: Option<&str>, birth: i64, number: i64) {
         if let (Order::Hold, Some(key)) = (self.order, key) {
-            self.line(key).parked.insert(position(Shelf::Later, birth, number));
+            self.line(key).holders.insert(position(Shelf::Later, birth, number));
         }
     }
 
-    /// Starts a claim.
-    pub fn open(&mut self) {
+    /// Starts a claim. Its fence must be above that of every claim before it.
+    pub fn open(&mut self, fence: Fence, until: Millis) {
+        debug_assert!(fence > self.claim.0, "{fence:?} after {:?}", self.claim.0);
+        self.claim = (fence, until);
         self.fresh.clear();
     }
 
@@ -79,7 +84,7 @@ impl Hand {
     }
 
     /// Offers the next hot row; `true` takes it. Rows must come in order of their numbers.
-    pub fn offer_hot(&mut self, address: Address, key: Option<&str>, until: Millis) -> bool {
+    pub fn offer_hot(&mut self, address: Address, key: Option<&str>) -> bool {
         self.skip(address.number);
         if self.out.contains_key(&address) {
             return false;
@@ -87,80 +92,95 @@ impl Hand {
         if let (Order::Hold, Some(key)) = (self.order, key) {
             let fresh = self.fresh.contains(key);
             let line = self.line(key);
-            let busy = (line.out > 0 && !fresh) || !line.parked.is_empty();
+            let busy = (line.out > 0 && !fresh) || !line.holders.is_empty();
             if busy || line.waiting.is_some_and(|first| first < address.number) {
                 let first = line.waiting.unwrap_or(address.number);
                 line.waiting = Some(first.min(address.number));
                 return false;
             }
         }
-        let position = position(Shelf::Hot, address.number, 0);
-        self.take(address, key, Out { key: None, position, parked: false, until });
+        self.take(address, key, position(Shelf::Hot, address.number, 0), false);
         true
     }
 
     /// Offers a later row that is due; `true` takes it. `birth` is its number when it was hot, or
     /// 0.
-    pub fn offer_later(
-        &mut self,
-        address: Address,
-        key: Option<&str>,
-        birth: i64,
-        until: Millis,
-    ) -> bool {
+    pub fn offer_later(&mut self, address: Address, key: Option<&str>, birth: i64) -> bool {
         if self.out.contains_key(&address) {
             return false;
         }
         let position = position(Shelf::Later, birth, address.number);
-        let mut parked = false;
+        let mut holds = false;
         if let (Order::Hold, Some(key)) = (self.order, key) {
             let fresh = self.fresh.contains(key);
             let line = self.line(key);
-            let first = line.parked.first().is_none_or(|first| position <= *first);
+            let first = line.holders.first().is_none_or(|first| position <= *first);
             if !first || (line.out > 0 && !fresh) {
                 return false;
             }
-            parked = line.parked.remove(&position);
+            holds = line.holders.remove(&position);
         }
-        self.take(address, key, Out { key: None, position, parked, until });
+        self.take(address, key, position, holds);
         true
     }
 
-    fn take(&mut self, address: Address, key: Option<&str>, mut out: Out) {
-        out.key = key.map(str::to_owned);
+    fn take(&mut self, address: Address, key: Option<&str>, position: Position, holds: bool) {
         if let (Order::Hold, Some(key)) = (self.order, key) {
             self.line(key).out += 1;
             self.fresh.insert(key.to_owned());
         }
-        self.out.insert(address, out);
+        let ((fence, until), key) = (self.claim, key.map(str::to_owned));
+        self.out.insert(address, Out { key, position, holds, fence, until });
     }
 
-    /// Tells whether a row is in flight from this hand.
-    pub fn has(&self, address: Address) -> bool {
-        self.out.contains_key(&address)
+    /// Tells whether a row is in flight under this fence.
+    pub fn has(&self, address: Address, fence: Fence) -> bool {
+        self.out.get(&address).is_some_and(|out| out.fence == fence)
     }
 
-    /// Takes an outcome in. Returns `false` when the row is not in this hand.
-    pub fn settle(&mut self, address: Address, outcome: &Outcome) -> bool {
-        let Some(out) = self.out.remove(&address) else { return false };
+    /// Takes an outcome in. Returns `false`, and changes nothing, when the row is not in flight
+    /// under this fence.
+    pub fn settle(&mut self, address: Address, fence: Fence, outcome: &Outcome) -> bool {
+        if !self.has(address, fence) {
+            return false;
+        }
+        let out = self.out.remove(&address).expect("the hand has it");
         let back = matches!(outcome, Outcome::Release { .. });
         if back && address.shelf == Shelf::Hot {
             self.cursor = self.cursor.min(address.number - 1);
         }
-        let (Order::Hold, Some(key)) = (self.order, &out.key) else { return true };
-        let parks = matches!(outcome, Outcome::Retry { .. }) || (back && out.parked);
+        let holds = matches!(outcome, Outcome::Retry { .. }) || (back && out.holds);
+        self.end(out, holds);
+        true
+    }
+
+    /// Lets go of the claims that have outlived their leases, and returns their rows by number. A
+    /// hot one has lost its place: it waits in the later table now, and holds its key.
+    pub fn lapse(&mut self, now: Millis) -> BTreeSet<Address> {
+        let overdue = self.out.iter().filter(|(_, out)| out.until <= now);
+        let overdue: BTreeSet<Address> = overdue.map(|(address, _)| *address).collect();
+        for address in &overdue {
+            if let Some(out) = self.out.remove(address) {
+                self.end(out, true);
+            }
+        }
+        overdue
+    }
+
+    /// Takes a row out of its key's line; `holds` leaves it there as one that others wait for.
+    fn end(&mut self, out: Out, holds: bool) {
+        let (Order::Hold, Some(key)) = (self.order, &out.key) else { return };
         let line = self.lines.get_mut(key).expect("a row in flight has its key's line");
         line.out -= 1;
-        if parks {
-            line.parked.insert(out.position);
+        if holds {
+            line.holders.insert(out.position);
         }
-        if line.out == 0 && line.parked.is_empty() {
+        if line.out == 0 && line.holders.is_empty() {
             if let Some(first) = line.waiting {
                 self.cursor = self.cursor.min(first - 1);
             }
             self.lines.remove(key);
         }
-        true
     }
 
     /// Returns the rows in flight.
@@ -195,19 +215,31 @@ fn position(shelf: Shelf, birth: i64, number: i64) -> Position {
     }
 }
 
-/// Tells whether a row may join a claim that has taken some already, and if so, whether it must be
-/// the only one: a suspect goes alone, because it may be what killed a relay.
-pub fn alone(suspect: bool, taken: usize) -> Option<bool> {
-    match (suspect, taken) {
-        (false, _) => Some(false),
-        (true, 0) => Some(true),
-        (true, _) => None,
+/// How a row may join a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Joins {
+    /// Beside others.
+    Beside,
+    /// As the only one: it is a suspect, and may be what killed a relay.
+    Alone,
+    /// Not this time: it must be the only one, and the claim has others.
+    NotNow,
+}
+
+impl Joins {
+    /// Says how a row joins a claim that has taken some already.
+    pub fn of(suspect: bool, taken: usize) -> Joins {
+        match (suspect, taken) {
+            (false, _) => Joins::Beside,
+            (true, 0) => Joins::Alone,
+            (true, _) => Joins::NotNow,
+        }
     }
 }
 
 impl Row {
     /// Tells whether the row waits for another attempt, and so holds its key's followers.
-    pub fn is_parked(&self) -> bool {
+    pub fn holds_key(&self) -> bool {
         matches!(self.place, crate::Place::Waiting(Shelf::Later)) && self.attempt > 0
     }
 }
@@ -219,32 +251,74 @@ mod tests {
     use super::*;
     use crate::{Cause, Code};
 
-    const UNTIL: Millis = Millis(1000);
-
     fn hot(number: i64) -> Address {
         Address { shelf: Shelf::Hot, shard: 0, number }
     }
 
+    fn later(number: i64) -> Address {
+        Address { shelf: Shelf::Later, shard: 0, number }
+    }
+
+    /// Starts a claim that lasts until its fence.
+    fn open(hand: &mut Hand, fence: i64) -> Fence {
+        hand.open(Fence(fence), Millis(fence));
+        Fence(fence)
+    }
+
+    fn retry() -> Outcome {
+        let cause = Cause::new(Code::SinkBusy, "503");
+        Outcome::Retry { after: Duration::ZERO, cause }
+    }
+
+    const RELEASE: Outcome = Outcome::Release { after: Duration::ZERO };
+
     #[test]
     fn a_released_row_behind_a_failing_one_is_looked_at_again() {
         let mut hand = Hand::new(Order::Hold);
-        hand.open();
-        assert!(hand.offer_hot(hot(10), Some("k"), UNTIL));
-        assert!(hand.offer_hot(hot(11), Some("k"), UNTIL));
-        hand.open();
-        assert!(!hand.offer_hot(hot(12), Some("k"), UNTIL), "its key is in flight");
+        let first = open(&mut hand, 1);
+        assert!(hand.offer_hot(hot(10), Some("k")) && hand.offer_hot(hot(11), Some("k")));
+        open(&mut hand, 2);
+        assert!(!hand.offer_hot(hot(12), Some("k")), "its key is in flight");
 
-        let cause = Cause::new(Code::SinkBusy, "503");
-        hand.settle(hot(10), &Outcome::Retry { after: Duration::ZERO, cause });
-        hand.settle(hot(11), &Outcome::Release { after: Duration::ZERO });
-        hand.open();
-        assert!(!hand.offer_hot(hot(11), Some("k"), UNTIL), "its key waits for another attempt");
+        assert!(hand.settle(hot(10), first, &retry()));
+        assert!(hand.settle(hot(11), first, &RELEASE));
+        open(&mut hand, 3);
+        assert!(!hand.offer_hot(hot(11), Some("k")), "its key waits for another attempt");
 
-        let later = Address { shelf: Shelf::Later, shard: 0, number: 1 };
-        assert!(hand.offer_later(later, Some("k"), 10, UNTIL));
-        hand.settle(later, &Outcome::Release { after: Duration::ZERO });
-        assert!(hand.offer_later(later, Some("k"), 10, UNTIL));
-        hand.settle(later, &Outcome::Dead(Cause::new(Code::SinkRefused, "422")));
+        let fourth = open(&mut hand, 4);
+        assert!(hand.offer_later(later(1), Some("k"), 10));
+        assert!(hand.settle(later(1), fourth, &RELEASE));
+        let fifth = open(&mut hand, 5);
+        assert!(hand.offer_later(later(1), Some("k"), 10));
+        assert!(hand.settle(later(1), fifth, &Outcome::Dead(Cause::new(Code::SinkRefused, "422"))));
         assert_eq!(hand.cursor(), 10, "11 comes next, and 12 after it");
+    }
+
+    #[test]
+    fn a_claim_that_overstays_lapses_and_spares_the_others() {
+        let mut hand = Hand::new(Order::Hold);
+        let slow = open(&mut hand, 1);
+        assert!(hand.offer_hot(hot(10), Some("k")));
+        let quick = open(&mut hand, 2);
+        assert!(hand.offer_hot(hot(11), Some("l")));
+
+        assert_eq!(hand.lapse(Millis(1)), BTreeSet::from([hot(10)]));
+        assert!(!hand.settle(hot(10), slow, &RELEASE), "it has lapsed");
+        open(&mut hand, 3);
+        assert!(!hand.offer_hot(hot(12), Some("k")), "the lapsed one comes first");
+        assert!(hand.offer_later(later(1), Some("k"), 10));
+        assert!(hand.settle(hot(11), quick, &RELEASE), "it had time");
+    }
+
+    #[test]
+    fn an_earlier_claim_cannot_settle_a_row_that_was_claimed_again() {
+        let mut hand = Hand::new(Order::Pass);
+        let first = open(&mut hand, 1);
+        assert!(hand.offer_later(later(1), None, 0));
+        hand.lapse(Millis(1));
+        let second = open(&mut hand, 2);
+        assert!(hand.offer_later(later(1), None, 0));
+        assert!(!hand.settle(later(1), first, &RELEASE));
+        assert!(hand.settle(later(1), second, &RELEASE));
     }
 }

@@ -115,9 +115,14 @@ impl Row {
         Row { event, place, due, fence, attempt: 0, unexplained: 0, trail: Vec::new() }
     }
 
-    /// Tells whether the row may be claimed.
+    /// Tells whether the row may be claimed. A hot row stands in a line, which has no time: it may
+    /// be, whatever a clock that was set back says, unless it is in hand.
     pub fn is_due(&self, now: Millis) -> bool {
-        matches!(self.place, Place::Waiting(_)) && self.due <= now
+        match self.place {
+            Place::Waiting(Shelf::Hot) => self.unexplained == 0 || self.due <= now,
+            Place::Waiting(Shelf::Later) => self.due <= now,
+            Place::Sent(_) | Place::Dead => false,
+        }
     }
 
     /// Tells whether the row must be claimed alone, because it may be what killed a relay twice.

@@ -24,8 +24,12 @@ impl HandClock {
 
     /// Moves ahead.
     pub fn advance(&self, by: Duration) {
-        let millis = i64::try_from(by.as_millis()).expect("no test waits for ages");
-        self.0.fetch_add(millis, Ordering::SeqCst);
+        self.0.fetch_add(millis(by), Ordering::SeqCst);
+    }
+
+    /// Is set back, as a machine's clock may be.
+    pub fn set_back(&self, by: Duration) {
+        self.0.fetch_sub(millis(by), Ordering::SeqCst);
     }
 
     /// Returns the clock as a store takes it.
@@ -38,4 +42,8 @@ impl Default for HandClock {
     fn default() -> HandClock {
         HandClock::new()
     }
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).expect("no test waits for ages")
 }

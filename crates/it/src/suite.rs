@@ -20,6 +20,9 @@ macro_rules! contract {
             a_standby_takes_over_when_the_lease_runs_out_and_not_before
             an_owner_that_goes_on_keeps_its_lease
             a_turn_that_overstays_loses_its_claim_though_its_relay_lives
+            a_turn_that_overstays_takes_nothing_from_the_turns_beside_it
+            a_claim_from_before_a_release_ends_nothing_of_the_next_one
+            a_clock_that_is_set_back_hands_nothing_out_twice
             a_released_lane_hands_over_at_once
             what_was_in_hand_at_a_release_spends_no_attempt
         }
@@ -58,6 +61,7 @@ macro_rules! contract {
             a_lane_opened_late_finds_what_waits
             a_key_that_waits_in_one_lane_does_not_wait_in_another
             a_lane_that_releases_takes_nothing_from_another
+            a_claim_that_overstays_takes_nothing_from_another_lane
             a_claim_is_settled_by_its_own_lane_only
         }
         $crate::promises! { $ground, size = $crate::suite::source::size:

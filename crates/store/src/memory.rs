@@ -130,7 +130,7 @@ impl Outbox for Relay {
             let mut hand = Hand::new(lane.order);
             let state = self.table.state();
             if state.lease.owner == self.id {
-                lane::park(&state, &lane, &mut hand);
+                lane::inform(&state, &lane, &mut hand);
             }
             hands.push((lane, hand));
             hands.len() - 1

@@ -104,6 +104,10 @@ impl Side {
                 self.ground.clock().advance(Duration::from_millis(*millis));
                 Answer::Nothing
             }
+            Op::SetBack { millis } => {
+                self.ground.clock().set_back(Duration::from_millis(*millis));
+                Answer::Nothing
+            }
             Op::Crash { relay } => {
                 let gone = self.replace(*relay).await;
                 self.held

@@ -1,4 +1,4 @@
--- Counts who waits behind parked keys among the first ?2 hot rows.
+-- Counts who waits behind keys that are held among the first ?2 hot rows.
 -- ?1 the keys.
 -- Index: the primary key of the hot table. Locks nothing.
 SELECT biz_key, count(*) AS behind

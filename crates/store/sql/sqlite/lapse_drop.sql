@@ -1,9 +1,6 @@
--- Takes the hot rows that a silent owner had in flight out of the hot table.
--- ?1 the lease.
--- Index: the primary keys of the lease and of the hot table. Locks: the one writer.
+-- Takes hot rows out of the hot table that nobody settled in time.
+-- ?1 the rows, as the lease row names them.
+-- Index: the primary key of the hot table. Locks: the one writer.
 DELETE FROM {outbox} WHERE seq IN (
-    SELECT named.value
-    FROM {outbox}_lease AS lease, json_each(lease.out) AS batch,
-        json_each(batch.value, '$[1]') AS named
-    WHERE lease.name = ?1
+    SELECT named.value FROM json_each(?1) AS batch, json_each(batch.value, '$[1]') AS named
 )

@@ -45,9 +45,19 @@ impl Catalog for MemoryCatalog {
                 Status::Dead => &mut counts.dead,
             } += 1;
             let due = matches!(status, Status::New | Status::Retry) && entry.row.due <= now;
-            if due && counts.oldest_due.is_none_or(|oldest| entry.row.due < oldest) {
+            if due
+                && !is_fresh(entry)
+                && counts.oldest_due.is_none_or(|oldest| entry.row.due < oldest)
+            {
                 counts.oldest_due = Some(entry.row.due);
             }
+        }
+        // A fresh row waits in line, which has no time: the first has waited since it was put, or
+        // since now if the clock was set back meanwhile.
+        let fresh = state.entries.iter().filter(|entry| is_fresh(entry));
+        if let Some(first) = fresh.min_by_key(|entry| entry.number) {
+            let since = first.row.event.created.min(now);
+            counts.oldest_due = Some(counts.oldest_due.map_or(since, |oldest| oldest.min(since)));
         }
         Ok(counts)
     }
@@ -87,6 +97,10 @@ impl Catalog for MemoryCatalog {
     }
 }
 
+fn is_fresh(entry: &Entry) -> bool {
+    entry.row.place == Place::Waiting(Shelf::Hot) && entry.row.unexplained == 0
+}
+
 fn status(state: &State, entry: &Entry, now: Millis) -> Status {
     let in_flight = entry.row.unexplained > 0;
     match entry.row.place {
@@ -111,7 +125,7 @@ fn listed(state: &State, entry: &Entry, now: Millis) -> Listed {
             && other.row.event.key.is_some()
             && other.row.event.key == row.event.key
     };
-    let behind = if row.is_parked() { state.entries.iter().filter(follows).count() } else { 0 };
+    let behind = if row.holds_key() { state.entries.iter().filter(follows).count() } else { 0 };
     Listed {
         event: row.event.clone(),
         status: status(state, entry, now),

@@ -1,12 +1,13 @@
 //! Claiming and settling, by the rules of `own`: the relay leases, the lane reads.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use event::{
-    Address, Claim, Hand, Millis, Outcome, Place, Row, Settled, Settlement, Shelf, Source,
-    StoreError, Want, alone,
+    Address, Claim, Hand, Joins, Millis, Outcome, Place, Row, Settled, Settlement, Shelf, Source,
+    StoreError, Want,
 };
 
 use super::{Entry, Hands, State, Table};
@@ -33,7 +34,7 @@ impl MemoryLane {
         if !mine && live && !state.lease.released {
             return false;
         }
-        let keep = mine && live && !hands.iter().any(|(_, hand)| hand.overdue(now));
+        let keep = mine && live;
         let cursor = if keep { hands[self.index].1.cursor() } else { 0 };
         let waits = state.entries.iter().any(|entry| match entry.row.place {
             Place::Waiting(Shelf::Hot) => entry.number > cursor,
@@ -41,18 +42,22 @@ impl MemoryLane {
             _ => false,
         });
         if keep {
+            let hand = &mut hands[self.index].1;
+            let waits = waits || hand.overdue(now);
             let rest = state.lease.until.since(now);
             if waits || rest * 3 < lease * 2 {
                 state.lease.until = now + lease;
             }
+            if waits {
+                lapse(state, &hand.lapse(now), now);
+                state.lease.fence = state.lease.fence.next();
+            }
             return waits;
         }
-        let overdue = mine && live;
-        if !waits && !overdue {
-            return false;
+        if waits {
+            self.take(state, hands, now, lease);
         }
-        self.take(state, hands, now, lease);
-        true
+        waits
     }
 
     fn take(&self, state: &mut State, hands: &mut Open<'_>, now: Millis, lease: Duration) {
@@ -60,19 +65,15 @@ impl MemoryLane {
         state.lease.fence = state.lease.fence.next();
         state.lease.until = now + lease;
         state.lease.released = false;
-        let mut numbers = state.later;
-        for entry in &mut state.entries {
-            let in_flight = entry.row.unexplained > 0;
-            if in_flight && entry.row.place == Place::Waiting(Shelf::Hot) {
-                numbers += 1;
-                entry.number = numbers;
-                entry.row.lapse(now);
-            }
-        }
-        state.later = numbers;
+        let in_flight = state.entries.iter().filter(|entry| entry.row.unexplained > 0);
+        let out: BTreeSet<Address> = in_flight
+            .filter(|entry| entry.row.place == Place::Waiting(Shelf::Hot))
+            .map(|entry| address(entry, Shelf::Hot))
+            .collect();
+        lapse(state, &out, now);
         for (lane, hand) in hands.iter_mut() {
             hand.clear();
-            park(state, lane, hand);
+            inform(state, lane, hand);
         }
     }
 
@@ -88,14 +89,15 @@ impl MemoryLane {
         due.sort_by_key(|at| (state.entries[*at].row.due, state.entries[*at].number));
         for at in due {
             let entry = &mut state.entries[at];
-            let Some(only) = alone(entry.row.is_suspect(), pick.claims.len()) else { break };
-            if pick.claims.len() == pick.want.retries() || !pick.fits(&entry.row) {
+            let joins = Joins::of(entry.row.is_suspect(), pick.claims.len());
+            let full = pick.claims.len() == pick.want.retries() || !pick.fits(&entry.row);
+            if joins == Joins::NotNow || full {
                 break;
             }
             let (address, key) = (address(entry, Shelf::Later), entry.row.event.key.clone());
-            if hand.offer_later(address, key.as_deref(), entry.birth, pick.until()) {
+            if hand.offer_later(address, key.as_deref(), entry.birth) {
                 pick.take(entry, address, state.lease.fence);
-                if only {
+                if joins == Joins::Alone {
                     pick.closed = true;
                     break;
                 }
@@ -124,7 +126,7 @@ impl MemoryLane {
                 break;
             }
             let (address, key) = (address(entry, Shelf::Hot), entry.row.event.key.clone());
-            if hand.offer_hot(address, key.as_deref(), pick.until()) {
+            if hand.offer_hot(address, key.as_deref()) {
                 pick.take(entry, address, fence);
             }
         }
@@ -142,10 +144,6 @@ struct Pick<'a> {
 }
 
 impl Pick<'_> {
-    fn until(&self) -> Millis {
-        self.now + self.want.lease
-    }
-
     fn fits(&self, row: &Row) -> bool {
         self.claims.is_empty() || self.bytes + row.event.payload.len() <= self.want.bytes
     }
@@ -169,7 +167,7 @@ impl Source for MemoryLane {
             return Ok(Vec::new());
         }
         let (lane, hand) = &mut hands[self.index];
-        hand.open();
+        hand.open(state.lease.fence, now + want.lease);
         let mut pick = Pick { lane, want, now, claims: Vec::new(), bytes: 0, closed: false };
         self.pick_later(&mut state, hand, &mut pick);
         if !pick.closed {
@@ -184,13 +182,14 @@ impl Source for MemoryLane {
         let mut state = self.table.state();
         let mut settled = Settled::default();
         for end in ends {
-            let held = state.lease.owner == self.relay && hands[self.index].1.has(end.address);
-            if !held || state.lease.fence != end.fence || !settle(&mut state, end, now) {
+            let hand = &mut hands[self.index].1;
+            let held = state.lease.owner == self.relay && hand.has(end.address, end.fence);
+            if held && settle(&mut state, end, now) {
+                hand.settle(end.address, end.fence, &end.outcome);
+                settled.settled += 1;
+            } else {
                 settled.stale.push(end.id);
-                continue;
             }
-            hands[self.index].1.settle(end.address, &end.outcome);
-            settled.settled += 1;
         }
         Ok(settled)
     }
@@ -206,11 +205,11 @@ impl Source for MemoryLane {
         if state.lease.owner != self.relay || state.lease.released {
             return Ok(());
         }
-        let fence = state.lease.fence;
         let back: Vec<Address> = hands[self.index].1.in_flight().collect();
         for entry in &mut state.entries {
             let Place::Waiting(shelf) = entry.row.place else { continue };
             if back.contains(&address(entry, shelf)) {
+                let fence = entry.row.fence;
                 let _ = entry.row.settle(fence, &Outcome::Release { after: Duration::ZERO }, now);
             }
         }
@@ -221,7 +220,7 @@ impl Source for MemoryLane {
             hands.iter_mut().for_each(|(_, hand)| hand.clear());
         } else {
             let (lane, hand) = &mut hands[self.index];
-            park(&state, lane, hand);
+            inform(&state, lane, hand);
         }
         drop(state);
         self.table.bell.notify_waiters();
@@ -253,11 +252,27 @@ fn address(entry: &Entry, shelf: Shelf) -> Address {
     Address { shelf, shard: 0, number: entry.number }
 }
 
+/// Moves hot rows that nobody settled in time to where they are due; later rows are so already.
+fn lapse(state: &mut State, out: &BTreeSet<Address>, now: Millis) {
+    let mut lapsed: Vec<&mut Entry> = state
+        .entries
+        .iter_mut()
+        .filter(|entry| entry.row.place == Place::Waiting(Shelf::Hot))
+        .filter(|entry| out.contains(&address(entry, Shelf::Hot)))
+        .collect();
+    lapsed.sort_by_key(|entry| entry.number);
+    for entry in lapsed {
+        state.later += 1;
+        entry.number = state.later;
+        entry.row.lapse(now);
+    }
+}
+
 /// Tells a fresh hand which rows of its lane wait for another attempt.
-pub(super) fn park(state: &State, lane: &Lane, hand: &mut Hand) {
+pub(super) fn inform(state: &State, lane: &Lane, hand: &mut Hand) {
     for entry in &state.entries {
-        if entry.row.is_parked() && lane.topics.take(&entry.row.event.topic) {
-            hand.park(entry.row.event.key.as_deref(), entry.birth, entry.number);
+        if entry.row.holds_key() && lane.topics.take(&entry.row.event.topic) {
+            hand.hold(entry.row.event.key.as_deref(), entry.birth, entry.number);
         }
     }
 }

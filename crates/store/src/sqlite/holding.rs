@@ -47,22 +47,22 @@ impl Holding {
         glance.owner == self.owner && self.held == Some(glance.fence) && glance.until > Millis(0)
     }
 
-    /// Decides what a look at the tables allows.
-    pub(super) fn may(&self, glance: &Glance, lease: Duration) -> May {
+    /// Decides what a look at the tables allows a lane.
+    pub(super) fn may(&self, lane: usize, glance: &Glance, lease: Duration) -> May {
         let (mine, live) = (self.mine(glance), glance.until > glance.now);
         if !mine && live && glance.owner != self.owner {
             return May::Nothing;
         }
         let due = glance.due.is_some_and(|due| due <= glance.now);
-        let overdue = self.desks.iter().any(|desk| desk.hand.overdue(glance.now));
-        if mine && live && !overdue {
-            return match (glance.ahead || due, self.runs_down(glance, lease)) {
+        if mine && live {
+            let waits = glance.ahead || due || self.desks[lane].hand.overdue(glance.now);
+            return match (waits, self.runs_down(glance, lease)) {
                 (true, _) => May::Keep,
                 (false, true) => May::Renew,
                 (false, false) => May::Idle,
             };
         }
-        if glance.hot || due || (mine && live) { May::Take } else { May::Idle }
+        if glance.hot || due { May::Take } else { May::Idle }
     }
 
     /// Tells whether the lease is ours and has less than two thirds left.
@@ -83,6 +83,11 @@ impl Holding {
         self.held = Some(fence);
     }
 
+    /// Goes on under the fence of the newest claim: each has its own.
+    pub(super) fn keep(&mut self, fence: Fence) {
+        self.held = Some(fence);
+    }
+
     /// Drops everything.
     pub(super) fn lose(&mut self) {
         self.held = None;
@@ -91,15 +96,19 @@ impl Holding {
 
     /// Names the hot rows in flight, less some, as the lease row has them.
     pub(super) fn out(&self, less: &BTreeSet<i64>) -> String {
-        let mut batches: BTreeMap<Millis, Vec<i64>> = BTreeMap::new();
-        for (seq, until) in self.desks.iter().flat_map(|desk| &desk.hot) {
-            if !less.contains(seq) {
-                batches.entry(*until).or_default().push(*seq);
-            }
-        }
-        let batches: Vec<(Millis, Vec<i64>)> = batches.into_iter().collect();
-        serde_json::to_string(&batches).expect("numbers are always JSON")
+        let hot = self.desks.iter().flat_map(|desk| &desk.hot);
+        named(hot.filter(|(seq, _)| !less.contains(seq)).map(|(seq, until)| (*seq, *until)))
     }
+}
+
+/// Names hot rows by when their claims run out, as the lease row has them.
+fn named(rows: impl Iterator<Item = (i64, Millis)>) -> String {
+    let mut batches: BTreeMap<Millis, Vec<i64>> = BTreeMap::new();
+    for (seq, until) in rows {
+        batches.entry(until).or_default().push(seq);
+    }
+    let batches: Vec<(Millis, Vec<i64>)> = batches.into_iter().collect();
+    serde_json::to_string(&batches).expect("numbers are always JSON")
 }
 
 /// What a later row in flight had behind it when it was claimed.
@@ -158,8 +167,28 @@ impl Desk {
         }
     }
 
-    /// Returns what a row in flight had behind it; `None` when it is not in flight.
-    pub(super) fn in_flight(&self, address: Address) -> Option<(u32, &[Moment])> {
+    /// Lets go of the claims that have outlived their leases. Returns their hot rows, as the lease
+    /// row names them; later rows are due by their own time.
+    pub(super) fn lapse(&mut self, now: Millis) -> Option<String> {
+        let lapsed = self.hand.lapse(now);
+        if !lapsed.is_empty() {
+            self.seen = None;
+        }
+        let mut hot = Vec::new();
+        for Address { shelf, number, .. } in lapsed {
+            match shelf {
+                Shelf::Hot => hot.extend(self.hot.remove(&number).map(|until| (number, until))),
+                Shelf::Later => drop(self.later.remove(&number)),
+            }
+        }
+        (!hot.is_empty()).then(|| named(hot.into_iter()))
+    }
+
+    /// Returns what a row had behind it that is in flight under this fence.
+    pub(super) fn in_flight(&self, address: Address, fence: Fence) -> Option<(u32, &[Moment])> {
+        if !self.hand.has(address, fence) {
+            return None;
+        }
         match address.shelf {
             Shelf::Hot => self.hot.contains_key(&address.number).then_some((1, &[])),
             Shelf::Later => {
@@ -169,7 +198,7 @@ impl Desk {
     }
 
     /// Takes an outcome in.
-    pub(super) fn settle(&mut self, address: Address, outcome: &Outcome) {
+    pub(super) fn settle(&mut self, address: Address, fence: Fence, outcome: &Outcome) {
         match address.shelf {
             Shelf::Hot => {
                 self.hot.remove(&address.number);
@@ -178,7 +207,7 @@ impl Desk {
                 self.later.remove(&address.number);
             }
         }
-        self.hand.settle(address, outcome);
+        self.hand.settle(address, fence, outcome);
         self.seen = None;
     }
 

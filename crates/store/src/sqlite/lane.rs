@@ -39,7 +39,7 @@ impl Source for SqliteLane {
             holding.desks[self.lane].heard = heard;
         }
         let glance = self.glance(None).await?;
-        let may = self.base.holding().may(&glance, want.lease);
+        let may = self.base.holding().may(self.lane, &glance, want.lease);
         match may {
             May::Nothing => {
                 let mut holding = self.base.holding();
@@ -129,7 +129,7 @@ impl SqliteLane {
         }
         let (may, runs_down) = {
             let holding = self.base.holding();
-            (holding.may(&glance, lease), holding.runs_down(&glance, lease))
+            (holding.may(self.lane, &glance, lease), holding.runs_down(&glance, lease))
         };
         if runs_down {
             self.writer.run(Renewing { lane: self.lane }).await?;
@@ -158,10 +158,10 @@ impl Work for Renewing {
         let glance = Glance::read(base, conn, cursor, Millis(i64::MIN)).await?;
         let (may, lease) = {
             let holding = base.holding();
-            (holding.may(&glance, holding.lease), holding.lease)
+            (holding.may(self.lane, &glance, holding.lease), holding.lease)
         };
         if matches!(may, May::Renew | May::Keep) {
-            renew(base, conn, &glance, lease, None).await?;
+            renew(base, conn, glance.fence, glance.now + lease, None).await?;
         }
         Ok(())
     }
@@ -200,8 +200,7 @@ impl Work for Releasing {
             query.execute(conn).await?;
             base.holding().lose();
         } else {
-            let query = base.sql.renew.query().bind(SHARD).bind(&base.owner).bind(fence.0);
-            query.bind(glance.until.0).bind(out).execute(conn).await?;
+            renew(base, conn, fence, glance.until, Some(out)).await?;
             base.holding().desks[self.lane].clear();
         }
         Ok(())

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use event::{Address, Cause, Claim, Event, Fence, Millis, Moment, Outcome, Shelf, Want, alone};
+use event::{Address, Cause, Claim, Event, Fence, Joins, Millis, Moment, Outcome, Shelf, Want};
 use futures_util::TryStreamExt;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
@@ -61,13 +61,13 @@ impl Pick {
         if base.holding().desks[self.lane].informed {
             return Ok(());
         }
-        let parked = base.sql.parked.query().fetch_all(conn).await?;
+        let holders = base.sql.holders.query().fetch_all(conn).await?;
         let mut holding = base.holding();
         let desk = &mut holding.desks[self.lane];
-        for row in parked {
+        for row in holders {
             let (number, birth) = (row.try_get(0)?, row.try_get(1)?);
             if desk.lane.topics.take(&rows::lenient(&row, 3)?) {
-                desk.hand.park(Some(&rows::lenient(&row, 2)?), birth, number);
+                desk.hand.hold(Some(&rows::lenient(&row, 2)?), birth, number);
             }
         }
         desk.informed = true;
@@ -113,7 +113,7 @@ impl Pick {
                     self.claims.push(claim);
                 }
                 Err(cause) => {
-                    desk.settle(address, &Outcome::Dead(cause.clone()));
+                    desk.settle(address, self.fence, &Outcome::Dead(cause.clone()));
                     self.bad.push((address, attempt, cause));
                 }
             }
@@ -140,19 +140,19 @@ impl Pick {
             }
             let unexplained: i64 = row.try_get(4)?;
             let suspect = unexplained >= i64::from(event::Row::SUSPECT);
-            let Some(only) = alone(suspect, numbers.len()) else { return Ok(numbers) };
+            let joins = Joins::of(suspect, numbers.len());
             let size = usize::try_from(row.try_get::<i64, _>(5)?).unwrap_or(usize::MAX);
             let full = numbers.len() == self.want.retries();
-            if full || !self.fits(size, numbers.len()) {
+            if joins == Joins::NotNow || full || !self.fits(size, numbers.len()) {
                 return Ok(numbers);
             }
             let key = rows::lenient(&row, 3)?;
             let key = (!key.is_empty()).then_some(&*key);
-            if desk.hand.offer_later(address(Shelf::Later, number), key, birth, self.until) {
+            if desk.hand.offer_later(address(Shelf::Later, number), key, birth) {
                 numbers.push(number);
                 self.bytes += size;
-                self.closed = only;
-                if only {
+                self.closed = joins == Joins::Alone;
+                if self.closed {
                     return Ok(numbers);
                 }
             }
@@ -214,7 +214,7 @@ impl Pick {
         if !self.fits(size, self.taken()) {
             return Ok(false);
         }
-        if desk.hand.offer_hot(address, event.key.as_deref(), self.until) {
+        if desk.hand.offer_hot(address, event.key.as_deref()) {
             let claim = Claim { event, address, fence: self.fence, attempt: 1, unexplained: 0 };
             desk.keep(&claim, self.until, Vec::new());
             self.claims.push(claim);

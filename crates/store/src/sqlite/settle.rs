@@ -58,20 +58,18 @@ impl Work for Settling {
 }
 
 impl Settling {
-    /// Says which claims are in flight under the fence that is held.
+    /// Says which claims are in flight, each under the fence that it was given.
     fn fresh(&self, base: &Base) -> (Fence, Vec<bool>) {
         let holding = base.holding();
         let desk = &holding.desks[self.lane];
         let mut once: HashSet<Address> = HashSet::with_capacity(self.ends.len());
         let fresh = |end: &Settlement| {
-            holding.held() == Some(end.fence)
-                && desk.in_flight(end.address).is_some()
-                && once.insert(end.address)
+            desk.in_flight(end.address, end.fence).is_some() && once.insert(end.address)
         };
         (holding.held().unwrap_or_default(), self.ends.iter().map(fresh).collect())
     }
 
-    /// Asks the lease row whether the fence is still the newest. Returns the clock if it is.
+    /// Asks the lease row whether nobody has taken it since. Returns the clock if so.
     async fn open(
         &self,
         base: &Base,
@@ -104,7 +102,7 @@ impl Settling {
         let mut moves = Moves::default();
         for (end, _) in self.ends.iter().zip(fresh).filter(|(_, fresh)| **fresh) {
             let (attempts, trail) =
-                desk.in_flight(end.address).expect("a fresh settlement is in flight");
+                desk.in_flight(end.address, end.fence).expect("a fresh settlement is in flight");
             let number = end.address.number;
             let side = match end.address.shelf {
                 Shelf::Hot => &mut moves.hot,
@@ -141,7 +139,7 @@ impl Settling {
         let mut holding = base.holding();
         let desk = &mut holding.desks[self.lane];
         for (end, _) in self.ends.iter().zip(fresh).filter(|(_, fresh)| **fresh) {
-            desk.settle(end.address, &end.outcome);
+            desk.settle(end.address, end.fence, &end.outcome);
         }
         self.applied = true;
     }

@@ -113,6 +113,22 @@ pub async fn a_lane_that_releases_takes_nothing_from_another(ground: &dyn Ground
     assert!(left.iter().all(|claim| claim.attempt == 1), "{left:?}");
 }
 
+/// A lane whose turn overstays is tried again; the lanes beside it never hear of it.
+pub async fn a_claim_that_overstays_takes_nothing_from_another_lane(ground: &dyn Ground) {
+    let one = relay(ground).await;
+    let (a, rest) = two(&one);
+    one.put(&[on("a.x"), on("b.x")]).await;
+    let slow = claim(&a, 10).await;
+    ground.clock().advance(LEASE / 2);
+    let quick = claim(&rest, 10).await;
+    ground.clock().advance(LEASE / 2);
+    let again = claim(&a, 10).await;
+    assert_eq!((ids(&again), again[0].attempt), (ids(&slow), 2));
+    assert_eq!(claim(&rest, 10).await, [], "what it has in hand has time left");
+    let settled = settle(&rest, &quick, &done()).await;
+    assert_eq!((settled.settled, settled.stale), (1, vec![]));
+}
+
 /// Another lane of the same relay knows nothing of a claim, and cannot end it.
 pub async fn a_claim_is_settled_by_its_own_lane_only(ground: &dyn Ground) {
     let one = relay(ground).await;

@@ -131,6 +131,56 @@ pub async fn a_turn_that_overstays_loses_its_claim_though_its_relay_lives(ground
     owner.end(&[again], &done()).await;
 }
 
+/// One slow turn is its own affair: what the others have in hand is theirs until their time.
+pub async fn a_turn_that_overstays_takes_nothing_from_the_turns_beside_it(ground: &dyn Ground) {
+    let owner = relay(ground).await;
+    owner.put(&[keyed("1"), keyed("2")]).await;
+    let slow = owner.claim(1).await;
+    ground.clock().advance(LEASE / 2);
+    let quick = owner.claim(1).await;
+    ground.clock().advance(LEASE / 2);
+    let again = owner.claim(10).await;
+    assert_eq!(ids(&again), ids(&slow), "only what overstayed is handed out again");
+    owner.end(&quick, &done()).await;
+    owner.end(&again, &done()).await;
+    assert_eq!(owner.count().await.sent, 2);
+}
+
+/// The same row in the same hand is still another claim.
+pub async fn a_claim_from_before_a_release_ends_nothing_of_the_next_one(ground: &dyn Ground) {
+    let owner = relay(ground).await;
+    owner.put(&[unkeyed()]).await;
+    let before = owner.claim(1).await;
+    owner.end(&before, &release()).await;
+    let after = owner.claim(1).await;
+    assert_eq!(ids(&after), ids(&before));
+    let settled = owner.settle(&before, &dead()).await;
+    assert_eq!((settled.settled, settled.stale), (0, ids(&before)));
+    owner.end(&after, &done()).await;
+}
+
+/// Clocks are set back. Leases last longer then, and nothing is handed out twice or lost.
+pub async fn a_clock_that_is_set_back_hands_nothing_out_twice(ground: &dyn Ground) {
+    let (owner, standby) = (relay(ground).await, relay(ground).await);
+    owner.put(&[keyed("1"), keyed("2")]).await;
+    let in_hand = owner.claim(1).await;
+    ground.clock().set_back(100 * LEASE);
+    owner.put(&[keyed("3")]).await;
+    assert_eq!(standby.claim(10).await, []);
+    let rest = owner.claim(10).await;
+    assert_eq!(rest.len(), 2, "what waits does not wait for the clock");
+    assert!(!ids(&rest).contains(&in_hand[0].event.id));
+    owner.end(&in_hand, &done()).await;
+    owner.end(&rest[..1], &retry(LEASE)).await;
+    owner.end(&rest[1..], &done()).await;
+    assert_eq!(owner.claim(10).await, []);
+    ground.clock().advance(LEASE);
+    let again = owner.claim_one().await;
+    assert_eq!((again.event.id, again.attempt), (rest[0].event.id, 2));
+    owner.end(&[again], &done()).await;
+    assert_eq!(owner.count().await.sent, 3);
+}
+
 /// A graceful stop needs no lease to run out.
 pub async fn a_released_lane_hands_over_at_once(ground: &dyn Ground) {
     let (owner, standby) = (relay(ground).await, relay(ground).await);

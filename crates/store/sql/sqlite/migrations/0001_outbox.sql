@@ -67,7 +67,7 @@ CREATE TABLE {outbox}_later (
         CHECK (CASE WHEN json_valid(headers) THEN json_type(headers) = 'object' ELSE 0 END)
 ) STRICT;
 CREATE INDEX {outbox}_later_due ON {outbox}_later (due_at);
-CREATE INDEX {outbox}_later_parked ON {outbox}_later (biz_key, topic, seq)
+CREATE INDEX {outbox}_later_holders ON {outbox}_later (biz_key, topic, seq)
     WHERE attempts > 0 AND biz_key IS NOT NULL;
 CREATE INDEX {outbox}_later_out ON {outbox}_later (due_at) WHERE unexplained > 0;
 
