@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use event::{
-    Answer, Cause, Claim, Clock, Event, Policy, Refusal, Settlement, Sink, Source, StoreError, Want,
+    Answer, Cause, Claim, Clock, Code, Event, Limits, Outcome, Policy, Refusal, Settlement, Sink,
+    Source, StoreError, Want,
 };
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
@@ -106,25 +107,36 @@ impl Lane {
         if claims.is_empty() {
             return Ok(Next::Wait);
         }
-        let (spent, fresh): (Vec<_>, Vec<_>) = claims
-            .into_iter()
-            .map(|claim| (self.policy.spent(&claim.event, claim.attempt, claim.unexplained), claim))
-            .partition(|(spent, _)| spent.is_some());
-        let mut ends: Vec<Settlement> = spent
-            .into_iter()
-            .filter_map(|(outcome, claim)| outcome.map(|outcome| claim.end(outcome)))
-            .collect();
-        let (events, tickets): (Vec<Event>, Vec<Ticket>) =
-            fresh.into_iter().map(|(_, claim)| Ticket::tear(claim)).unzip();
+        let (mut ends, mut events, mut offered) = (Vec::new(), Vec::new(), Vec::new());
+        for claim in claims {
+            if let Some(outcome) = self.hopeless(&claim) {
+                ends.push(claim.end(outcome));
+                continue;
+            }
+            // Whatever becomes of it, it ends under this address and fence.
+            let end = claim.end(Outcome::Release { after: Duration::ZERO });
+            offered.push((end, claim.attempt));
+            events.push(claim.event);
+        }
 
         let answers = self.offer(&events).await;
         let down = answers.iter().any(|answer| matches!(answer, Err(Refusal::Down(_))));
-        for ((event, ticket), answer) in events.iter().zip(&tickets).zip(answers) {
-            let outcome = self.policy.judge(event, ticket.attempt, answer, fastrand::f64());
-            ends.push(ticket.end(event, outcome));
+        for ((event, (end, attempt)), answer) in events.iter().zip(offered).zip(answers) {
+            let outcome = self.policy.judge(event, attempt, answer, fastrand::f64());
+            ends.push(Settlement { outcome, ..end });
         }
         self.settle(&ends, settle_until).await?;
         Ok(if down { Next::Rest } else { Next::Again })
+    }
+
+    /// Says, before an event is offered, that it never can be: it has had all its attempts, or it
+    /// breaks a limit that a plain INSERT does not check.
+    fn hopeless(&self, claim: &Claim) -> Option<Outcome> {
+        let Claim { event, attempt, unexplained, .. } = claim;
+        self.policy.spent(event, *attempt, *unexplained).or_else(|| {
+            let invalid = event.check(&Limits::default()).err()?;
+            Some(Outcome::Dead(Cause::new(Code::BadEvent, invalid)))
+        })
     }
 
     async fn offer(&self, events: &[Event]) -> Vec<Answer> {
@@ -181,23 +193,5 @@ impl Lane {
             () = self.clock.sleep(duration) => {}
             () = keep => {}
         }
-    }
-}
-
-/// What is left of a claim once its event is on its way to the sink.
-struct Ticket {
-    address: event::Address,
-    fence: event::Fence,
-    attempt: u32,
-}
-
-impl Ticket {
-    fn tear(claim: Claim) -> (Event, Ticket) {
-        let Claim { event, address, fence, attempt, .. } = claim;
-        (event, Ticket { address, fence, attempt })
-    }
-
-    fn end(&self, event: &Event, outcome: event::Outcome) -> Settlement {
-        Settlement { address: self.address, id: event.id, fence: self.fence, outcome }
     }
 }

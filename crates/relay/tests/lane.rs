@@ -47,6 +47,29 @@ async fn an_event_that_spent_its_attempts_is_dead_without_being_offered() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_beyond_the_limits_is_dead_without_being_offered_and_others_go_on() {
+    let break_all: [fn(&mut Event); 4] = [
+        |event| event.key = Some("two\nlines".into()),
+        |event| event.kind = String::new(),
+        |event| event.payload = event::Payload::Text("x".repeat((1 << 20) + 1)),
+        |event| drop(event.headers.0.insert("h".into(), "x".repeat(1 << 14))),
+    ];
+    let mut batch = claims(5);
+    for (claim, break_it) in batch.iter_mut().zip(break_all) {
+        break_it(&mut claim.event);
+    }
+    let world = World::new([batch]);
+    world.run_until_settled(5).await;
+    let outcomes = world.source.outcomes();
+    for outcome in &outcomes[..4] {
+        let Outcome::Dead(cause) = outcome else { panic!("{outcomes:?}") };
+        assert_eq!(cause.code, Code::BadEvent);
+    }
+    assert!(matches!(outcomes[4], Outcome::Done(_)));
+    assert_eq!(world.sink.offered.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_destination_that_is_down_rests_the_lane_until_a_probe_succeeds() {
     let world = World::new([claims(2), claims(1)]);
     let down = || Err(Refusal::Down(cause(Code::SinkDown)));
@@ -96,12 +119,7 @@ async fn a_broken_store_ends_the_lane_with_its_cause() {
 #[tokio::test(start_paused = true)]
 async fn a_stop_finishes_the_turn_under_way_and_hands_the_lease_over() {
     let world = World::new([claims(1)]);
-    *world.sink.delay.lock().unwrap() = 5 * SECOND;
-    let stop = CancellationToken::new();
-    let running = world.spawn(&stop);
-    world.sink.until_offered(1).await;
-    stop.cancel();
-    running.await.unwrap().unwrap();
+    world.stop_while_the_sink_takes(5 * SECOND).await;
     assert!(matches!(world.source.outcomes()[0], Outcome::Done(_)));
     assert!(world.source.released.load(Ordering::SeqCst));
 }
@@ -109,12 +127,7 @@ async fn a_stop_finishes_the_turn_under_way_and_hands_the_lease_over() {
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_overstays_the_drain_time_is_cut() {
     let world = World::new([claims(1)]);
-    *world.sink.delay.lock().unwrap() = 60 * SECOND;
-    let stop = CancellationToken::new();
-    let running = world.spawn(&stop);
-    world.sink.until_offered(1).await;
-    stop.cancel();
-    running.await.unwrap().unwrap();
+    world.stop_while_the_sink_takes(60 * SECOND).await;
     assert!(world.source.outcomes().is_empty());
     assert!(world.source.released.load(Ordering::SeqCst));
 }
@@ -167,6 +180,15 @@ impl World {
         let stop = CancellationToken::new();
         let running = self.spawn(&stop);
         self.source.until_settled(most).await;
+        stop.cancel();
+        running.await.unwrap().unwrap();
+    }
+
+    async fn stop_while_the_sink_takes(&self, delay: Duration) {
+        *self.sink.delay.lock().unwrap() = delay;
+        let stop = CancellationToken::new();
+        let running = self.spawn(&stop);
+        until(|| self.sink.offered.load(Ordering::SeqCst) >= 1).await;
         stop.cancel();
         running.await.unwrap().unwrap();
     }
@@ -252,10 +274,6 @@ impl Destination {
 
     async fn until_probed(&self, count: usize) {
         until(|| self.probed.load(Ordering::SeqCst) >= count).await;
-    }
-
-    async fn until_offered(&self, count: usize) {
-        until(|| self.offered.load(Ordering::SeqCst) >= count).await;
     }
 }
 
