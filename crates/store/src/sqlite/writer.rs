@@ -5,9 +5,10 @@
 //! begun is carried to its end, whether or not its caller still waits.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use event::StoreError;
+use event::{Cause, Code, StoreError};
 use sqlx::{Connection, SqliteConnection};
 use tokio::sync::{mpsc, oneshot};
 
@@ -33,9 +34,13 @@ pub(super) trait Work: Send + 'static {
 
 /// A way to hand work to the writer.
 #[derive(Clone)]
-pub(super) struct Writer(mpsc::Sender<Order>);
+pub(super) struct Writer {
+    errands: mpsc::Sender<Errand>,
+    /// Whether the writer ended because it was told to.
+    closed: Arc<AtomicBool>,
+}
 
-enum Order {
+enum Errand {
     Work(Box<dyn Piece>),
     Close(oneshot::Sender<()>),
 }
@@ -43,23 +48,34 @@ enum Order {
 impl Writer {
     /// Starts the writer. It ends when nobody can hand it work any more.
     pub(super) fn start(base: Arc<Base>) -> Writer {
-        let (sender, orders) = mpsc::channel(4 * GROUP);
-        tokio::spawn(serve(base, orders));
-        Writer(sender)
+        let (errands, queue) = mpsc::channel(4 * GROUP);
+        let closed = Arc::new(AtomicBool::new(false));
+        tokio::spawn(serve(base, queue, closed.clone()));
+        Writer { errands, closed }
     }
 
     /// Has work done, and returns once it is committed or undone.
     pub(super) async fn run<W: Work>(&self, work: W) -> Result<W::Out, StoreError> {
         let (reply, answer) = oneshot::channel();
         let piece = Box::new(Posted { work, reply, out: None });
-        self.0.send(Order::Work(piece)).await.map_err(|_| closed())?;
-        answer.await.map_err(|_| closed())?
+        self.errands.send(Errand::Work(piece)).await.map_err(|_| self.gone())?;
+        answer.await.map_err(|_| self.gone())?
+    }
+
+    /// Says why nobody answers any more. A writer that broke down never comes back, so whoever
+    /// would wait for it must end instead.
+    fn gone(&self) -> StoreError {
+        if self.closed.load(Ordering::SeqCst) {
+            return closed();
+        }
+        let detail = "the writer of this outbox broke down; see the log, and start again";
+        StoreError::Broken(Cause::new(Code::StoreBroken, detail))
     }
 
     /// Ends the writer after what is queued.
     pub(super) async fn close(&self) {
         let (reply, answer) = oneshot::channel();
-        if self.0.send(Order::Close(reply)).await.is_ok() {
+        if self.errands.send(Errand::Close(reply)).await.is_ok() {
             let _ = answer.await;
         }
     }
@@ -108,27 +124,28 @@ impl<W: Work> Piece for Posted<W> {
     }
 }
 
-async fn serve(base: Arc<Base>, mut orders: mpsc::Receiver<Order>) {
+async fn serve(base: Arc<Base>, mut queue: mpsc::Receiver<Errand>, closed: Arc<AtomicBool>) {
     let mut pen = Pen { base, conn: None, durable: false };
     let mut closing = None;
     while closing.is_none() {
-        let Some(mut order) = orders.recv().await else { break };
+        let Some(mut errand) = queue.recv().await else { break };
         let mut group = Vec::new();
         loop {
-            match order {
-                Order::Work(piece) => group.push(piece),
-                Order::Close(reply) => closing = Some(reply),
+            match errand {
+                Errand::Work(piece) => group.push(piece),
+                Errand::Close(reply) => closing = Some(reply),
             }
             if closing.is_some() || group.len() == GROUP {
                 break;
             }
-            let Ok(next) = orders.try_recv() else { break };
-            order = next;
+            let Ok(next) = queue.try_recv() else { break };
+            errand = next;
         }
         if !group.is_empty() {
             pen.write(group).await;
         }
     }
+    closed.store(true, Ordering::SeqCst);
     if let Some(conn) = pen.conn.take() {
         // The last connection folds the log into the file; if it cannot, the next one does.
         let _ = conn.close().await;
@@ -225,4 +242,61 @@ async fn fill(
         verdicts.push(verdict);
     }
     Ok(verdicts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Setup;
+    use crate::sqlite::schema;
+
+    struct Fine;
+
+    #[async_trait]
+    impl Work for Fine {
+        type Out = ();
+        const DURABLE: bool = false;
+
+        async fn run(&mut self, _: &Base, _: &mut SqliteConnection) -> Result<(), Fault> {
+            Ok(())
+        }
+    }
+
+    struct Panics;
+
+    #[async_trait]
+    impl Work for Panics {
+        type Out = ();
+        const DURABLE: bool = false;
+
+        async fn run(&mut self, _: &Base, _: &mut SqliteConnection) -> Result<(), Fault> {
+            panic!("as the test says")
+        }
+    }
+
+    async fn writer(folder: &tempfile::TempDir) -> Writer {
+        let file = folder.path().join("orders.sqlite3");
+        let base = Base::new(&Setup::new(format!("sqlite:{}", file.display()))).unwrap();
+        schema::migrate(&base).await.unwrap();
+        Writer::start(base)
+    }
+
+    #[tokio::test]
+    async fn a_writer_that_breaks_down_is_broken_for_good_and_a_closed_one_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let writer = writer(&folder).await;
+        writer.run(Fine).await.unwrap();
+        for ended in [writer.run(Panics).await, writer.run(Fine).await] {
+            let Err(StoreError::Broken(cause)) = ended else { panic!("{ended:?}") };
+            assert_eq!(cause.code, Code::StoreBroken);
+        }
+        writer.close().await;
+        assert!(matches!(writer.run(Fine).await, Err(StoreError::Broken(_))));
+
+        let folder = tempfile::tempdir().unwrap();
+        let writer = self::writer(&folder).await;
+        writer.run(Fine).await.unwrap();
+        writer.close().await;
+        assert_eq!(writer.run(Fine).await, Err(closed()));
+    }
 }
