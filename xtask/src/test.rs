@@ -6,8 +6,9 @@ mod examples;
 mod markdown;
 mod tally;
 
+use std::env;
 use std::fs::{self, File};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,8 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Step {
+    /// Cargo.lock fits the manifests
+    Lock,
     /// The code is formatted
     Fmt,
     /// Clippy has nothing to say
@@ -60,6 +63,7 @@ pub(crate) fn test(args: &Args) -> Result<ExitCode> {
     report.step("tools", || tools(&run));
     for step in args.steps() {
         match step {
+            Step::Lock => report.step("lock", || lock(&run)),
             Step::Fmt => report.step("fmt", || cargo_step(&run, &["fmt", "--all", "--check"])),
             Step::Clippy => report.step("clippy", || {
                 let all = ["clippy", "--quiet", "--workspace", "--all-targets", "--"];
@@ -142,6 +146,20 @@ fn run_cargo(run: &Run) -> Command {
     let mut command = run.script(cargo().get_program());
     command.current_dir(root());
     command
+}
+
+/// Fails when Cargo.lock does not fit the manifests. Building `cargo xtask` has then mended it
+/// already, so CI, which tests a commit, also asks whether it is still the one of the commit.
+fn lock(run: &Run) -> Result<()> {
+    let mut tree = run_cargo(run);
+    tree.args(["tree", "--quiet", "--locked", "--workspace", "--depth=0"]);
+    finish(tree.stdout(Stdio::null()))?;
+    if env::var_os("CI").is_some_and(|ci| ci == "true") && root().join(".git").exists() {
+        let mut diff = run.command("git");
+        diff.args(["diff", "--exit-code", "HEAD", "--", "Cargo.lock"]).current_dir(root());
+        finish(&mut diff).context("Cargo.lock was not committed with the manifests")?;
+    }
+    Ok(())
 }
 
 /// Builds the program and all tests at once: every crate with one set of features, and once.

@@ -34,6 +34,8 @@ pub(super) fn check(run: &Run) -> Result<()> {
             fs::create_dir_all(&folder)?;
             let mut shell = run.script("bash");
             shell.args(["-euo", "pipefail", "-c", &script]).current_dir(&folder);
+            // A free port, so that the consoles of two runs do not meet.
+            shell.env("POSTBOX__ADMIN__LISTEN", "127.0.0.1:0");
             let told = || format!("{}:{script}", page.display());
             finish_soon(run, &mut shell).with_context(told)?;
             ran += 1;

@@ -29,8 +29,10 @@ pub(super) fn run(run: &Run) -> Result<()> {
     for script in scripts {
         println!("{}", script.strip_prefix(root()).unwrap_or(&script).display());
         let home = script.parent().unwrap_or(&folder);
-        finish_soon(run, run.script(&script).current_dir(home))
-            .with_context(|| script.display().to_string())?;
+        let mut command = run.script(&script);
+        // A free port, so that the consoles of two runs do not meet.
+        command.current_dir(home).env("POSTBOX__ADMIN__LISTEN", "127.0.0.1:0");
+        finish_soon(run, &mut command).with_context(|| script.display().to_string())?;
     }
     while let Some((package, name)) = programs.names.pop_first() {
         println!("{package}: {name}");
