@@ -7,6 +7,7 @@ pub mod catalog;
 pub mod chores;
 pub mod inbox;
 pub mod source;
+pub mod storm;
 
 /// Makes one test of every promise, on the ground that the given function makes.
 #[macro_export]
@@ -76,6 +77,10 @@ macro_rules! contract {
             wait_returns_when_an_event_is_put
             wait_returns_after_its_time
         }
+        $crate::promises! { $ground, storm = $crate::suite::storm:
+            whatever_goes_wrong_nothing_is_lost_and_keys_stay_in_order
+            without_faults_no_event_is_published_twice
+        }
         $crate::promises! { $ground, catalog = $crate::suite::catalog:
             every_filter_finds_its_events_and_no_others
             pages_are_complete_and_without_repeats
@@ -138,6 +143,7 @@ mod tests {
             include_str!("suite/source/lanes.rs"),
             include_str!("suite/source/size.rs"),
             include_str!("suite/source/wait.rs"),
+            include_str!("suite/storm.rs"),
             include_str!("suite/catalog.rs"),
             include_str!("suite/inbox.rs"),
             include_str!("suite/chores.rs"),

@@ -1,0 +1,314 @@
+//! Storms: whole relays at work at once, each lane with several turns, and things go wrong.
+//!
+//! What happens when is left to the machine, so no two storms are alike. What must hold at the end
+//! holds whatever happened.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use event::{
+    Answer, Backoff, Catalog, Cause, Code, Event, EventId, Filter, Order, Page, Policy, Receipt,
+    Refusal, Sink, Status, Topics,
+};
+use relay::{Lane, Options, SystemClock};
+use store::Outbox;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::HandClock;
+use crate::ground::Ground;
+
+const EVENTS: usize = 600;
+const KEYS: usize = 3;
+/// How long a claim lasts, by the store's clock, which runs ten times as fast as the machine's.
+const LEASE: Duration = Duration::from_secs(1);
+const TICK: Duration = Duration::from_millis(2);
+const SPEED: u32 = 10;
+
+/// Relays die, sleep and wake, the clock jumps both ways, the destination refuses, goes silent and
+/// is down; then the weather calms. Every event is published or dead, once, and its key in order.
+pub async fn whatever_goes_wrong_nothing_is_lost_and_keys_stay_in_order(ground: &dyn Ground) {
+    let storm = Storm::begin(ground, Weather::Wild).await;
+    let mut fleet = Fleet::default();
+    for _ in 0..3 {
+        fleet.start(ground, &storm).await;
+    }
+    let (events, ()) = tokio::join!(storm.put(), async {
+        for _ in 0..40 {
+            tokio::time::sleep(Duration::from_millis(fastrand::u64(5..60))).await;
+            match fastrand::u8(..6) {
+                0..3 => {
+                    fleet.kill_one().await;
+                    fleet.start(ground, &storm).await;
+                }
+                3 => ground.clock().advance(2 * LEASE),
+                4 => ground.clock().set_back(LEASE.mul_f64(fastrand::f64())),
+                _ => fleet.stop_one(ground, &storm).await,
+            }
+        }
+    });
+    storm.calm().await;
+    fleet.stop_all().await;
+    storm.is_complete(&events).await;
+    if ground.traits().ordered {
+        storm.is_in_order(&events).await;
+    }
+}
+
+/// Relays come and go as they should, and the destination refuses now and then: nothing of that is
+/// a reason to publish an event twice.
+pub async fn without_faults_no_event_is_published_twice(ground: &dyn Ground) {
+    let storm = Storm::begin(ground, Weather::Fair).await;
+    let mut fleet = Fleet::default();
+    for _ in 0..3 {
+        fleet.start(ground, &storm).await;
+    }
+    let (events, ()) = tokio::join!(storm.put(), async {
+        for _ in 0..10 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            fleet.stop_one(ground, &storm).await;
+        }
+    });
+    storm.calm().await;
+    fleet.stop_all().await;
+    storm.is_complete(&events).await;
+    let arrived = storm.arrived();
+    let distinct: HashSet<_> = arrived.iter().collect();
+    assert_eq!(distinct.len(), arrived.len(), "an event was published twice");
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Weather {
+    Wild,
+    Fair,
+}
+
+/// The destination, the producer, and the time that passes.
+struct Storm {
+    outbox: Arc<dyn Outbox>,
+    catalog: Arc<dyn Catalog>,
+    weather: Weather,
+    sink: Arc<Destination>,
+    time: JoinSet<()>,
+}
+
+impl Storm {
+    async fn begin(ground: &dyn Ground, weather: Weather) -> Storm {
+        let outbox = ground.relay().await;
+        let catalog = outbox.catalog();
+        let sink = Arc::new(Destination { weather, calm: false.into(), arrived: Mutex::default() });
+        let mut time = JoinSet::new();
+        time.spawn(pass(ground.clock().clone()));
+        Storm { outbox, catalog, weather, sink, time }
+    }
+
+    /// Puts every event, a few at a time.
+    async fn put(&self) -> Vec<Event> {
+        let mut events = Vec::new();
+        for number in 0..EVENTS {
+            let topic = if number % 3 == 0 { "a.x" } else { "b.x" };
+            let event = Event::new(topic, "T", "{}");
+            let key = fastrand::usize(..KEYS + 1);
+            events.push(if key < KEYS { event.key(key.to_string()) } else { event });
+        }
+        for some in events.chunks(4) {
+            self.outbox.put(some, None).await.expect("the store takes events");
+            tokio::time::sleep(Duration::from_millis(fastrand::u64(..4))).await;
+        }
+        events
+    }
+
+    /// Ends all trouble, and waits until nothing is pending.
+    async fn calm(&self) {
+        self.sink.calm.store(true, Ordering::SeqCst);
+        let patience = Instant::now() + Duration::from_secs(60);
+        loop {
+            let counts = self.catalog.count().await.expect("the store counts");
+            if counts.pending() == 0 {
+                return;
+            }
+            assert!(Instant::now() < patience, "something waits for ever: {counts:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    fn arrived(&self) -> Vec<EventId> {
+        self.sink.arrived.lock().expect("no recording panics").clone()
+    }
+
+    async fn rows(&self) -> HashMap<EventId, Status> {
+        let page = Page { limit: 2 * EVENTS, after: None, payloads: false };
+        let found = self.catalog.find(&Filter::default(), &page).await.expect("the store lists");
+        let rows = found.events.len();
+        let by_id: HashMap<_, _> =
+            found.events.into_iter().map(|row| (row.event.id, row.status)).collect();
+        assert_eq!(by_id.len(), rows, "an event stands in two places");
+        by_id
+    }
+
+    /// Every event is published or dead, and what is called published has arrived.
+    async fn is_complete(&self, events: &[Event]) {
+        let (rows, arrived) = (self.rows().await, self.arrived());
+        assert_eq!(rows.len(), events.len());
+        for event in events {
+            match rows.get(&event.id) {
+                Some(Status::Sent) => assert!(arrived.contains(&event.id), "called published"),
+                Some(Status::Dead) => assert_eq!(self.weather, Weather::Wild),
+                other => panic!("{} ended as {other:?}", event.id),
+            }
+        }
+        let counts = self.catalog.count().await.expect("the store counts");
+        let sent = rows.values().filter(|status| **status == Status::Sent).count();
+        assert_eq!(counts.sent, sent as u64, "an event was counted as published twice");
+    }
+
+    /// What arrived for a key arrived first in the order of its commits, the dead left out.
+    async fn is_in_order(&self, events: &[Event]) {
+        let rows = self.rows().await;
+        let (arrived, mut seen) = (self.arrived(), HashSet::new());
+        let first: Vec<EventId> = arrived.into_iter().filter(|id| seen.insert(*id)).collect();
+        for (topic, key) in ["a.x", "b.x"].into_iter().flat_map(|t| (0..KEYS).map(move |k| (t, k)))
+        {
+            let key = Some(key.to_string());
+            let line = events.iter().filter(|event| event.topic == topic && event.key == key);
+            let line = line.filter(|event| rows[&event.id] == Status::Sent);
+            let line: Vec<EventId> = line.map(|event| event.id).collect();
+            let came: Vec<EventId> = first.iter().filter(|id| line.contains(id)).copied().collect();
+            assert_eq!(came, line, "{topic} {key:?} arrived out of order");
+        }
+    }
+}
+
+async fn pass(clock: HandClock) {
+    loop {
+        tokio::time::sleep(TICK).await;
+        clock.advance(TICK * SPEED);
+    }
+}
+
+/// A destination that remembers what arrived.
+struct Destination {
+    weather: Weather,
+    calm: AtomicBool,
+    arrived: Mutex<Vec<EventId>>,
+}
+
+impl Destination {
+    async fn answer(&self, event: &Event) -> Answer {
+        let cause = || Cause::new(Code::SinkBusy, "so it goes");
+        let arrives = || self.arrived.lock().expect("no recording panics").push(event.id);
+        let receipt = Receipt { broker_id: None };
+        if self.calm.load(Ordering::SeqCst) {
+            arrives();
+            return Ok(receipt);
+        }
+        match (self.weather, fastrand::u8(..100)) {
+            (_, 0..10) => Err(Refusal::Retry(cause(), None)),
+            (_, 10..13) => Err(Refusal::Down(cause())),
+            (Weather::Wild, 13..15) => Err(Refusal::Reject(cause())),
+            (Weather::Wild, 15..18) => {
+                arrives();
+                Err(Refusal::Unknown(cause()))
+            }
+            (Weather::Wild, 18..20) => {
+                // Longer than the claim lasts: whoever wakes here has lost it.
+                tokio::time::sleep(2 * LEASE / SPEED).await;
+                arrives();
+                Ok(receipt)
+            }
+            _ => {
+                arrives();
+                Ok(receipt)
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Sink for Destination {
+    async fn publish(&self, events: &[Event]) -> Vec<Answer> {
+        let (mut answers, mut refused): (Vec<Answer>, HashSet<&str>) = Default::default();
+        for event in events {
+            let held = event.key.as_deref().is_some_and(|key| refused.contains(key));
+            let answer = if held { Err(Refusal::Held) } else { self.answer(event).await };
+            if let (Some(key), Err(_)) = (event.key.as_deref(), &answer) {
+                refused.insert(key);
+            }
+            answers.push(answer);
+        }
+        answers
+    }
+
+    async fn probe(&self) -> Result<(), Refusal> {
+        Ok(())
+    }
+}
+
+/// The relays at work.
+#[derive(Default)]
+struct Fleet {
+    relays: Vec<(CancellationToken, JoinSet<()>)>,
+}
+
+impl Fleet {
+    async fn start(&mut self, ground: &dyn Ground, storm: &Storm) {
+        let outbox = ground.relay().await;
+        let stop = CancellationToken::new();
+        let mut lanes = JoinSet::new();
+        let a = || "a.*".parse().expect("a pattern");
+        for topics in [Topics::of(vec![(a(), true)]), Topics::unrouted([a()])] {
+            let source = outbox.lane(store::Lane { topics, order: Order::Hold });
+            let lane = Lane {
+                outbox: "storm".into(),
+                sink_name: "destination".into(),
+                source,
+                sink: storm.sink.clone(),
+                clock: Arc::new(SystemClock),
+                policy: policy(),
+                options: options(storm.weather),
+            };
+            let stop = stop.clone();
+            lanes.spawn(async move { lane.run(&stop).await.expect("a lane goes on") });
+        }
+        self.relays.push((stop, lanes));
+    }
+
+    /// Ends a relay as a crash does: at once, and with everything in hand.
+    async fn kill_one(&mut self) {
+        let (_, mut lanes) = self.relays.swap_remove(fastrand::usize(..self.relays.len()));
+        lanes.shutdown().await;
+    }
+
+    /// Ends a relay as it should end, and starts another.
+    async fn stop_one(&mut self, ground: &dyn Ground, storm: &Storm) {
+        let (stop, lanes) = self.relays.swap_remove(fastrand::usize(..self.relays.len()));
+        stop.cancel();
+        lanes.join_all().await;
+        self.start(ground, storm).await;
+    }
+
+    async fn stop_all(self) {
+        for (stop, lanes) in self.relays {
+            stop.cancel();
+            lanes.join_all().await;
+        }
+    }
+}
+
+fn policy() -> Policy {
+    let backoff = Backoff { base: Duration::from_millis(20), cap: Duration::from_millis(200) };
+    Policy { limits: Vec::new(), attempts: 12, backoff, rest: Duration::from_millis(5) }
+}
+
+/// In fair weather no claim ever runs out.
+fn options(weather: Weather) -> Options {
+    let lease = match weather {
+        Weather::Wild => LEASE,
+        Weather::Fair => 1000 * LEASE,
+    };
+    let (idle, drain) = (Duration::from_millis(5), Duration::from_secs(30));
+    Options { batch: 7, bytes: 1 << 20, lease, idle, turns: 3, drain }
+}
