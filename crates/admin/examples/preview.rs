@@ -1,4 +1,6 @@
-//! The console over invented orders: `cargo run -p postbox-admin --example preview [empty|down]`.
+//! The console over invented orders: `cargo run -p postbox-admin --example preview [MODE]`, where
+//! MODE is `empty`, `down` (an outbox does not answer) or `many` (searches stop early, counts are
+//! estimates).
 //!
 //! It prints the address and serves until it is interrupted. With `POSTBOX_TOKEN` set it asks for
 //! that token.
@@ -28,6 +30,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         tokio::spawn(live(orders.clone(), relay.clone()));
     }
     stock.down.store(mode == "down", Ordering::Relaxed);
+    if mode == "many" {
+        orders.estimates.store(true, Ordering::Relaxed);
+        orders.reach.store(60, Ordering::Relaxed);
+    }
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     writeln!(std::io::stdout(), "http://{}/", listener.local_addr()?)?;
     let mut outboxes: Vec<(String, Arc<dyn event::Catalog>)> = vec![("orders".into(), orders)];
@@ -96,6 +102,9 @@ fn history(orders: &Shelf, relay: &Relay) {
         row.broker_id = (status == Status::Sent).then(|| format!("7F0000010A2B{number:016X}"));
         rows.push(row);
     }
+    let mut twice = rows[390].clone();
+    (twice.event.created, twice.status, twice.attempts) = (now, Status::New, 0);
+    rows.push(twice);
     let mut beats = relay.beats.lock().expect("nobody holds the beats yet");
     beats.extend((0..900).map(|back| beat(now.0 / 1000 - 900 + back)));
 }

@@ -8,10 +8,12 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use event::{EventId, Payload};
 
-use crate::app::App;
+use crate::app::{App, Found};
 use crate::problem::{Problem, ProblemBody};
 use crate::search::Typed;
-use crate::view::{BeatView, EventView, EventsView, LaneJson, OutboxView, Outboxes, PulseView};
+use crate::view::{
+    BeatView, EventView, EventsView, LaneJson, OutboxView, Outboxes, PulseView, RowsView,
+};
 
 /// Seconds of pulse that are shown at the most.
 pub(crate) const SECONDS: usize = 900;
@@ -39,7 +41,8 @@ pub(crate) fn pulse_view(app: &App, seconds: usize) -> PulseView {
     }
 }
 
-/// Lists events, newest first, without payloads.
+/// Lists events, newest first, without payloads. A page may hold fewer than asked for, or none,
+/// and still have a `next`: `searched_to` says how far back it looked.
 #[utoipa::path(get, path = "/api/v1/events", tag = "events",
     params(
         ("outbox" = Option<String>, Query, description = "Needed when there are several"),
@@ -66,25 +69,30 @@ pub(crate) async fn events(
     Ok(Json(EventsView {
         events: listing.events.iter().map(view).collect(),
         next: listing.next.map(|cursor| cursor.0),
+        searched_to: listing.searched_to.map(|to| to.to_string()),
     }))
 }
 
-/// Shows one event, without its payload.
+/// Shows one event, without its payload: its newest row, and the others if its id was put twice.
 #[utoipa::path(get, path = "/api/v1/events/{id}", tag = "events",
     params(
         ("id" = String, Path, description = "The event's identity"),
         ("outbox" = Option<String>, Query, description = "Where to look; everywhere if absent"),
     ),
-    responses((status = 200, body = EventView), (status = 404, body = ProblemBody),
+    responses((status = 200, body = RowsView), (status = 404, body = ProblemBody),
         (status = 503, body = ProblemBody)))]
 pub(crate) async fn event(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
-) -> Result<Json<EventView>, Problem> {
+) -> Result<Json<RowsView>, Problem> {
     let typed = Typed::read(query.as_deref().unwrap_or_default())?;
-    let (outbox, listed) = app.event(typed.outbox(), identity(&id)?, false).await?;
-    Ok(Json(EventView::new(&outbox.name, &listed)))
+    let found = app.event(typed.outbox(), identity(&id)?, false).await?;
+    let view = |listed| EventView::new(&found.outbox.name, listed);
+    Ok(Json(RowsView {
+        event: view(&found.newest),
+        others: found.others.iter().map(view).collect(),
+    }))
 }
 
 /// Hands out one event's payload, as it is. Each time is logged.
@@ -102,10 +110,10 @@ pub(crate) async fn payload(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let typed = Typed::read(query.as_deref().unwrap_or_default())?;
-    let (outbox, listed) = app.event(typed.outbox(), identity(&id)?, true).await?;
-    let id = listed.event.id;
+    let Found { outbox, newest, .. } = app.event(typed.outbox(), identity(&id)?, true).await?;
+    let id = newest.event.id;
     tracing::info!(outbox = outbox.name, event = %id, "payload shown");
-    let (kind, ending, body) = match listed.event.payload {
+    let (kind, ending, body) = match newest.event.payload {
         Payload::Text(text) => ("text/plain; charset=utf-8", "txt", text.into_bytes()),
         Payload::Bytes(bytes) => ("application/octet-stream", "bin", bytes.to_vec()),
     };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use event::{
-    Catalog, Cause, Code, Counts, EventId, Filter, Listed, Listing, Page, Pulse, Requeued,
+    Catalog, Cause, Code, Counts, EventId, Filter, Listed, Listing, Page, Pulse, Requeued, Status,
     StoreError,
 };
 use futures_util::future::join_all;
@@ -21,6 +21,8 @@ use crate::tries::Tries;
 const PATIENCE: Duration = Duration::from_secs(5);
 const FRESH: Duration = Duration::from_millis(900);
 const WATCHERS: usize = 64;
+/// Rows of one id that are looked at; there is more than one only if it was put twice.
+const ROWS: usize = 20;
 
 /// One outbox.
 #[derive(Clone)]
@@ -36,15 +38,18 @@ impl Outbox {
         timeout(PATIENCE, self.catalog.find(filter, page)).await.unwrap_or_else(|_| Err(slow()))
     }
 
-    /// Finds one event.
-    pub(crate) async fn one(
-        &self,
-        id: EventId,
-        payloads: bool,
-    ) -> Result<Option<Listed>, StoreError> {
+    /// Finds the rows of one event, newest first.
+    async fn rows(&self, id: EventId, payloads: bool) -> Result<Vec<Listed>, StoreError> {
         let filter = Filter { id: Some(id), ..Filter::default() };
-        let page = Page { limit: 1, after: None, payloads };
-        Ok(self.find(&filter, &page).await?.events.into_iter().next())
+        let page = Page { limit: ROWS, after: None, payloads };
+        Ok(self.find(&filter, &page).await?.events)
+    }
+
+    /// Tells whether an event is dead, in one of its rows at least.
+    pub(crate) async fn is_dead(&self, id: EventId) -> Result<bool, StoreError> {
+        let filter = Filter { id: Some(id), status: Some(Status::Dead), ..Filter::default() };
+        let page = Page { limit: 1, after: None, payloads: false };
+        Ok(!self.find(&filter, &page).await?.events.is_empty())
     }
 
     /// Requeues. It runs to its end even when the visitor goes away in the middle.
@@ -69,6 +74,16 @@ impl Outbox {
 fn slow() -> StoreError {
     let detail = format!("no answer within {} s", PATIENCE.as_secs());
     StoreError::Down(Cause::new(Code::StoreBusy, detail))
+}
+
+/// An event, wherever it stands.
+pub(crate) struct Found<'a> {
+    /// The outbox.
+    pub(crate) outbox: &'a Outbox,
+    /// Its newest row.
+    pub(crate) newest: Listed,
+    /// Its other rows, newest first, if its id was put more than once.
+    pub(crate) others: Vec<Listed>,
 }
 
 /// The counts of one outbox, or why there are none.
@@ -163,16 +178,19 @@ impl App {
         outbox: Option<&str>,
         id: EventId,
         payloads: bool,
-    ) -> Result<(&Outbox, Listed), Problem> {
+    ) -> Result<Found<'_>, Problem> {
         let among: Vec<&Outbox> = match outbox {
             Some(name) => vec![self.outbox(Some(name))?],
             None => self.outboxes.iter().collect(),
         };
         let mut trouble = None;
         for outbox in among {
-            match outbox.one(id, payloads).await {
-                Ok(Some(listed)) => return Ok((outbox, listed)),
-                Ok(None) => {}
+            match outbox.rows(id, payloads).await {
+                Ok(mut others) if !others.is_empty() => {
+                    let newest = others.remove(0);
+                    return Ok(Found { outbox, newest, others });
+                }
+                Ok(_) => {}
                 Err(error) => trouble = Some(error),
             }
         }

@@ -84,7 +84,8 @@ pub(crate) async fn origin(
     if !host.is_some_and(|host| app.hosts.allows(host))
         || !target.is_none_or(|target| app.hosts.allows(target))
     {
-        let detail = "this host name is not served here; add it to the console's allowed hosts";
+        let detail = "this host name is not served here; if it is yours, add it to `hosts` in the \
+                      section [admin] of the configuration and start again";
         return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "wrong-host", detail));
     }
     let length = text(request.headers(), &header::CONTENT_LENGTH);
@@ -160,13 +161,17 @@ pub(crate) async fn visitor(
 }
 
 fn identify(app: &App, request: &Request) -> Result<Option<Who>, Problem> {
-    if !app.sessions.closed() {
-        return Ok(Some(Who::Anyone));
-    }
-    let Some(token) = Sessions::bearer(request.headers()) else {
-        return Ok(app.sessions.find(request.headers(), Millis::now()));
-    };
+    let token = Sessions::bearer(request.headers()).filter(|_| app.sessions.closed());
+    let Some(token) = token else { return Ok(known(app, request.headers())) };
     admit(app, Peer::of(request.extensions()), token).map(|opened| opened.then_some(Who::Bearer))
+}
+
+/// Tells who a visitor is, without trying a token.
+pub(crate) fn known(app: &App, headers: &HeaderMap) -> Option<Who> {
+    match app.sessions.closed() {
+        true => app.sessions.find(headers, Millis::now()),
+        false => Some(Who::Anyone),
+    }
 }
 
 /// Tries a token. An address that guessed wrong too often is not even heard.

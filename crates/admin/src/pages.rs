@@ -4,24 +4,27 @@ pub(crate) mod dead;
 pub(crate) mod event;
 pub(crate) mod events;
 pub(crate) mod explain;
+mod list;
 pub(crate) mod login;
 pub(crate) mod overview;
 pub(crate) mod requeue;
 mod rows;
 
+use std::sync::Arc;
+
 use ::event::{StoreError, explain as explain_code};
 use askama::Template;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 
 use crate::app::App;
-use crate::gate::is_page;
+use crate::assets;
+use crate::gate::{is_page, known};
 use crate::problem::Problem;
 use crate::session::Who;
 use crate::show::number;
-use crate::{assets, session};
 
 /// What surrounds every page.
 struct Frame {
@@ -47,14 +50,16 @@ impl Frame {
         let tallies = app.tallies().await;
         let dead: Result<u64, &StoreError> =
             tallies.iter().map(|tally| tally.counts.as_ref().map(|counts| counts.dead)).sum();
+        Frame { here, dead: dead.ok(), ..Frame::inside(app, who, title) }
+    }
+
+    /// Surrounds a page for a visitor without asking any store.
+    fn inside(app: &App, who: &Who, title: impl Into<String>) -> Frame {
         Frame {
-            title: title.into(),
-            here,
-            assets: assets::folder(),
             inside: true,
-            session: matches!(who, session::Who::Session(_)),
+            session: matches!(who, Who::Session(_)),
             form: app.sessions.form_value(who),
-            dead: dead.ok(),
+            ..Frame::bare(title)
         }
     }
 
@@ -119,15 +124,22 @@ struct ProblemPage<'a> {
 }
 
 /// Turns a problem into a page where a person looks.
-pub(crate) async fn dress(request: Request, next: Next) -> Response {
+pub(crate) async fn dress(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let for_person = is_page(request.uri().path());
+    let who = known(&app, request.headers());
     let response = next.run(request).await;
     let Some(problem) = response.extensions().get::<Problem>().filter(|_| for_person) else {
         return response;
     };
     let title = problem.status.canonical_reason().unwrap_or("Problem");
     let explained = explain_code(problem.code).is_some();
-    let page = ProblemPage { frame: Frame::bare(title), problem, explained };
+    // A name that somebody else pointed here learns nothing, not even who looks.
+    let who = who.filter(|_| problem.status != StatusCode::MISDIRECTED_REQUEST);
+    let frame = match who {
+        Some(who) => Frame::inside(&app, &who, title),
+        None => Frame::bare(title),
+    };
+    let page = ProblemPage { frame, problem, explained };
     let Ok(body) = page.render() else { return response };
     let mut dressed = (problem.status, Html(body)).into_response();
     if let Some(after) = response.headers().get(header::RETRY_AFTER) {

@@ -18,6 +18,11 @@ pub(crate) const MOST: usize = 10_000;
 /// Events that one call may name.
 pub(crate) const NAMED: usize = 1_000;
 
+/// Dead events that a trial counts at the most; it does not say how many there are beyond.
+pub(crate) const TRIED: usize = 1_000;
+/// Searches that a trial makes at the most, each over as many rows as a store looks at at once.
+const SEARCHES: usize = 20;
+
 /// Which dead events a filter means. Every field narrows; an empty filter means all.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -64,6 +69,8 @@ pub(crate) struct RequeuedView {
     pub(crate) skipped: Vec<String>,
     /// Whether the filter finds more than the limit allows.
     pub(crate) more: bool,
+    /// Whether a dry run stopped counting: at least these, and at the most the limit.
+    pub(crate) at_least: bool,
 }
 
 /// An order to requeue, understood.
@@ -116,52 +123,60 @@ impl Order {
             filter = ?self.filter,
             "requeued from the console"
         );
-        let more = match &self.filter {
-            None => false,
-            Some(filter) => !dead(outbox, filter, 1).await?.is_empty(),
-        };
-        Ok(view(false, &done, more))
+        let mut view = view(false, &done);
+        if let Some(filter) = &self.filter {
+            let left = dead(outbox, filter, 1).await?;
+            view.more = left.more || !left.ids.is_empty();
+        }
+        Ok(view)
     }
 
     /// Tells what it would do, and changes nothing.
     pub(crate) async fn try_out(&self, outbox: &Outbox) -> Result<RequeuedView, Problem> {
         let mut would = Requeued::default();
         for id in &self.ids {
-            match outbox.one(*id, false).await? {
-                Some(listed) if listed.status == Status::Dead => would.requeued.push(*id),
-                _ => would.skipped.push(*id),
+            match outbox.is_dead(*id).await? {
+                true => would.requeued.push(*id),
+                false => would.skipped.push(*id),
             }
         }
-        let mut more = false;
-        if let Some(filter) = &self.filter {
-            let mut found = dead(outbox, filter, self.limit + 1).await?;
-            more = found.len() > self.limit;
-            found.truncate(self.limit);
-            found.retain(|id| !would.requeued.contains(id));
-            would.requeued.extend(found);
-        }
-        Ok(view(true, &would, more))
+        let Some(filter) = &self.filter else { return Ok(view(true, &would)) };
+        let mut found = dead(outbox, filter, self.limit.min(TRIED)).await?;
+        let all = found.ids.len() == self.limit;
+        found.ids.retain(|id| !would.requeued.contains(id));
+        would.requeued.append(&mut found.ids);
+        let (more, at_least) = (found.more && all, found.more && !all);
+        Ok(RequeuedView { more, at_least, ..view(true, &would) })
     }
 }
 
-async fn dead(outbox: &Outbox, filter: &Filter, most: usize) -> Result<Vec<EventId>, StoreError> {
-    let mut found = Vec::new();
+/// Dead events, and whether there may be more.
+#[derive(Default)]
+struct Dead {
+    ids: Vec<EventId>,
+    more: bool,
+}
+
+async fn dead(outbox: &Outbox, filter: &Filter, most: usize) -> Result<Dead, StoreError> {
+    let mut found = Dead::default();
     let mut after = None;
-    while found.len() < most {
-        let page = Page { limit: (most - found.len()).min(500), after, payloads: false };
+    for _ in 0..SEARCHES {
+        let page = Page { limit: (most - found.ids.len()).min(500), after, payloads: false };
         let listing = outbox.find(filter, &page).await?;
-        found.extend(listing.events.iter().map(|listed| listed.event.id));
+        found.ids.extend(listing.events.iter().map(|listed| listed.event.id));
+        found.more = listing.next.is_some();
         after = listing.next;
-        if after.is_none() {
+        if !found.more || found.ids.len() == most {
             break;
         }
     }
     Ok(found)
 }
 
-fn view(dry_run: bool, done: &Requeued, more: bool) -> RequeuedView {
+fn view(dry_run: bool, done: &Requeued) -> RequeuedView {
     let text = |ids: &[EventId]| ids.iter().map(EventId::to_string).collect();
-    RequeuedView { dry_run, requeued: text(&done.requeued), skipped: text(&done.skipped), more }
+    let (requeued, skipped) = (text(&done.requeued), text(&done.skipped));
+    RequeuedView { dry_run, requeued, skipped, more: false, at_least: false }
 }
 
 /// Requeues dead events, or tells on a dry run what would be requeued.

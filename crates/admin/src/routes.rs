@@ -50,7 +50,7 @@ pub(crate) fn stoppable(
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "wrong-method", detail)
         })
         .layer(from_fn_with_state(app.clone(), gate::origin))
-        .layer(from_fn(pages::dress))
+        .layer(from_fn_with_state(app.clone(), pages::dress))
         .layer(from_fn(gate::frame))
         .with_state(app)
 }

@@ -76,6 +76,22 @@ pub(crate) fn number(number: u64) -> String {
     out
 }
 
+/// Shows a number, and that it is an estimate if it is.
+pub(crate) fn about(exact: bool, count: u64) -> String {
+    format!("{}{}", if exact { "" } else { "about " }, number(count))
+}
+
+/// Shows how many a second: with one decimal where that says more.
+pub(crate) fn rate(count: u64, seconds: u64) -> String {
+    match (count * 10).checked_div(seconds) {
+        None => "–".to_string(),
+        Some(tenths) if tenths < 100 && tenths % 10 > 0 => {
+            format!("{}.{}", tenths / 10, tenths % 10)
+        }
+        Some(tenths) => number(tenths / 10),
+    }
+}
+
 /// Shows a size.
 pub(crate) fn bytes(size: usize) -> String {
     match size {
@@ -119,6 +135,12 @@ mod tests {
         assert_eq!(span(Duration::from_secs(184)), "3 min 4 s");
         assert_eq!(number(1_234_567), "1,234,567");
         assert_eq!(number(999), "999");
+        assert_eq!(
+            (about(true, 1_000), about(false, 1_000)),
+            ("1,000".into(), "about 1,000".into())
+        );
+        let rates = [rate(0, 0), rate(0, 10), rate(16, 10), rate(20, 10), rate(12_345, 10)];
+        assert_eq!(rates, ["–", "0", "1.6", "2", "1,234"]);
         assert_eq!(bytes(1), "1 byte");
         assert_eq!(bytes(2_345), "2.3 kB");
         assert_eq!(things(1, "event"), "1 event");

@@ -247,6 +247,16 @@ pub(crate) fn masked(headers: &BTreeMap<String, String>) -> BTreeMap<String, Str
     headers.iter().map(mask).collect()
 }
 
+/// One event: its newest row, and the others.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct RowsView {
+    /// The newest row.
+    #[serde(flatten)]
+    pub(crate) event: EventView,
+    /// Further rows with this id, newest first: it was put more than once.
+    pub(crate) others: Vec<EventView>,
+}
+
 /// A page of events.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct EventsView {
@@ -254,4 +264,7 @@ pub(crate) struct EventsView {
     pub(crate) events: Vec<EventView>,
     /// Pass it as `after` for the next page; absent on the last.
     pub(crate) next: Option<String>,
+    /// How far back the search came, if it stopped before it had looked at everything. What is
+    /// older was not looked at yet; `next` goes on there.
+    pub(crate) searched_to: Option<String>,
 }

@@ -28,7 +28,7 @@ if (!navigator.clipboard) document.querySelectorAll("[data-copy]").forEach((b) =
 
 function refresh() {
   const now = Date.now();
-  for (const time of document.querySelectorAll("time[datetime]")) {
+  for (const time of document.querySelectorAll("time[datetime]:not([data-fixed])")) {
     const text = ago(Date.parse(time.dateTime), now);
     if (time.textContent !== text) time.textContent = text;
   }

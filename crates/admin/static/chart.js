@@ -13,11 +13,11 @@ function draw(name, attributes = {}, text) {
   return node;
 }
 
-/** Returns the next round number that four gridlines divide well. */
+/** Returns the next round number whose quarters are whole. */
 function ceiling(value) {
-  if (value <= 4) return 4;
-  const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 4, 5, 6, 8, 10].map((step) => step * power).find((round) => round >= value);
+  const power = 10 ** Math.floor(Math.log10(Math.max(1, value)));
+  const rounds = [1, 2, 4, 6, 8, 10, 20].map((step) => step * power);
+  return rounds.find((round) => round >= value && round % 4 === 0);
 }
 
 function short(value) {
@@ -30,13 +30,13 @@ const clock = (second) => new Date(second * 1000).toLocaleTimeString([], { hour1
 export class Chart {
   /** Draws into `host`; each series is `{ key, name, tone, area }` of a beat. */
   constructor(host, { series, label, nothing }) {
-    Object.assign(this, { host, series, label, beats: [], window: 300, at: null });
+    Object.assign(this, { host, series, label, beats: [], window: 60, at: null });
     this.legend = host.appendChild(document.createElement("div"));
     this.legend.className = "legend";
     this.svg = host.appendChild(draw("svg", { role: "img", tabindex: 0, "aria-label": label }));
     this.nothing = host.appendChild(document.createElement("p"));
     this.nothing.className = "nothing";
-    this.nothing.textContent = nothing;
+    this.quiet = nothing;
     this.readout = host.appendChild(document.createElement("div"));
     this.readout.className = "readout";
     this.readout.hidden = true;
@@ -149,6 +149,7 @@ export class Chart {
     this.series.forEach((one, place) => {
       this.values[place].textContent = newest ? number(newest[one.key]) : "–";
     });
+    this.nothing.textContent = shown.length < 2 ? "Gathering the first seconds …" : this.quiet;
     this.nothing.hidden = shown.some((beat) => this.series.some((one) => beat[one.key]));
     const now = this.series.map((one, i) => `${one.name} ${this.values[i].textContent}`);
     this.svg.setAttribute("aria-label", `${this.label}. Now: ${now.join(", ")}.`);

@@ -3,6 +3,13 @@
 /** Writes a number with its thousands apart. */
 export const number = (value) => Math.round(value).toLocaleString("en-US");
 
+/** Writes how many a second: with one decimal where that says more. */
+export function perSecond(count, seconds) {
+  if (!seconds) return "–";
+  const tenths = Math.floor((count * 10) / seconds);
+  return tenths < 100 ? String(tenths / 10) : number(Math.floor(tenths / 10));
+}
+
 /** Writes a span of milliseconds with its two largest units at the most. */
 export function span(millis) {
   const seconds = Math.floor(millis / 1000);

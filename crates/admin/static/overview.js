@@ -1,6 +1,6 @@
 // The overview, live: one stream feeds the figures, the charts and the tables.
 import { Chart } from "./chart.js";
-import { events, number, span } from "./format.js";
+import { events, number, perSecond, span } from "./format.js";
 
 const KEPT = 901;
 const pick = (selector) => document.querySelector(selector);
@@ -21,7 +21,7 @@ const backlog = new Chart(pick("#chart-backlog"), {
 });
 
 let beats = [];
-let shown = 300;
+let chosen = null;
 let lanesSeen = "";
 
 /** Adds beats by second, and fills silent seconds, so that time runs evenly. */
@@ -46,14 +46,16 @@ function write(name, text) {
 function figures(outboxes) {
   const known = outboxes.flatMap((outbox) => outbox.counts ?? []);
   const sum = (key) => known.reduce((total, counts) => total + counts[key], 0);
-  const about = known.every((counts) => counts.exact) ? "" : "≈ ";
+  const exact = known.every((counts) => counts.exact);
   const late = known.flatMap((counts) => counts.oldest_due_ms ?? []);
   const recent = beats.slice(-10);
   const sent = recent.reduce((total, beat) => total + beat.sent, 0);
-  write("rate", number(Math.floor(sent / Math.max(1, recent.length))));
-  write("pending", about + number(sum("pending")));
-  write("new", about + number(sum("new")));
-  for (const key of ["dispatching", "retry", "sent", "dead"]) write(key, number(sum(key)));
+  write("rate", perSecond(sent, recent.length));
+  write("over", recent.length ? `sent, mean of ${recent.length} s` : "sent, being measured");
+  for (const about of document.querySelectorAll(".cards [data-about]")) about.hidden = exact;
+  for (const key of ["pending", "new", "dispatching", "retry", "sent", "dead"]) {
+    write(key, number(sum(key)));
+  }
   write("oldest", late.length ? span(Math.max(...late)) : "–");
   if (known.length === outboxes.length) alarm(sum("dead"));
   if (sum("committed")) pick("#first-steps")?.remove();
@@ -76,6 +78,7 @@ function tables(outboxes) {
       if (performance.now() > 5000) location.reload();
       continue;
     }
+    if (counts) row.querySelector("[data-about]").hidden = counts.exact;
     for (const cell of row.querySelectorAll("[data-cell]")) {
       const key = cell.dataset.cell;
       const due = counts.oldest_due_ms;
@@ -136,7 +139,12 @@ function state(name, text) {
   live.textContent = text;
 }
 
+/** Draws the window that was chosen; until one is, a minute while there is no more to show. */
 function redraw() {
+  const shown = chosen ?? (beats.length <= 60 ? 60 : 300);
+  for (const button of document.querySelectorAll("[data-window]")) {
+    button.setAttribute("aria-pressed", String(Number(button.dataset.window) === shown));
+  }
   rate.show(beats, shown);
   backlog.show(beats, shown);
 }
@@ -170,10 +178,7 @@ document.addEventListener("visibilitychange", () => {
 
 for (const button of document.querySelectorAll("[data-window]")) {
   button.addEventListener("click", () => {
-    shown = Number(button.dataset.window);
-    for (const other of document.querySelectorAll("[data-window]")) {
-      other.setAttribute("aria-pressed", String(other === button));
-    }
+    chosen = Number(button.dataset.window);
     redraw();
   });
 }

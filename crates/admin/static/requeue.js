@@ -30,9 +30,9 @@ function order(all) {
   return { ...body, filter, limit: Number(limit.value) };
 }
 
-function would({ requeued, skipped, more }) {
-  const some = requeued.length > 0;
-  const parts = [some ? `${events(requeued.length)} will be due again.` : "Nothing to requeue."];
+function would({ requeued, skipped, more, at_least: atLeast }) {
+  const some = `${atLeast ? "At least " : ""}${events(requeued.length)} will be due again.`;
+  const parts = [requeued.length ? some : "Nothing to requeue."];
   if (skipped.length) parts.push(`${events(skipped.length)} not dead any more: skipped.`);
   if (more) parts.push("The filter finds more than that.");
   return parts.join(" ");
@@ -60,8 +60,10 @@ async function tryOut(all) {
     const said = await call(body);
     if (mine !== asked) return;
     text.textContent = would(said);
-    yes.disabled = !said.requeued.length;
-    yes.textContent = said.requeued.length ? `Requeue ${events(said.requeued.length)}` : "Requeue";
+    const count = said.requeued.length;
+    yes.disabled = !count;
+    yes.textContent = !count ? "Requeue" : `Requeue ${events(count)}`;
+    if (said.at_least) yes.textContent = `Requeue up to ${events(body.limit)}`;
   } catch (error) {
     if (mine === asked) text.textContent = error.message;
   }

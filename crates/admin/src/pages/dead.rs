@@ -5,16 +5,14 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::{Extension, RawQuery, State};
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
-use event::{EXPLANATIONS, Filter, Listing, Millis, Page, Status, StoreError};
+use event::{Filter, Millis, Page, Status, StoreError};
 
-use super::events::choices;
-use super::rows::{Choice, Row};
+use super::list::{List, is_untidy};
 use super::{Frame, Trouble, html};
 use crate::app::{App, Outbox};
 use crate::problem::Problem;
-use crate::search::{Typed, Wrong};
+use crate::search::Typed;
 use crate::session::Who;
 use crate::show::{Stamp, number};
 
@@ -25,19 +23,16 @@ const SUMMED: usize = 1000;
 #[template(path = "dead.html")]
 struct DeadPage {
     frame: Frame,
-    typed: Typed,
-    outboxes: Vec<Choice>,
-    codes: Vec<&'static str>,
+    list: List,
+    summary: Summary,
+    export: String,
+}
+
+/// Why events are dead, as far as the newest ones tell.
+#[derive(Default)]
+struct Summary {
     groups: Vec<Group>,
     partial: Option<String>,
-    rows: Vec<Row>,
-    wrong: Option<Wrong>,
-    trouble: Option<Trouble>,
-    next: Option<String>,
-    first: Option<String>,
-    clear: String,
-    export: String,
-    narrowed: bool,
 }
 
 /// Dead events with one cause and one topic.
@@ -51,14 +46,6 @@ struct Group {
     chosen: bool,
 }
 
-/// What the stores told for the board.
-#[derive(Default)]
-struct Found {
-    listing: Listing,
-    groups: Vec<Group>,
-    partial: Option<String>,
-}
-
 /// Shows the dead board.
 pub(crate) async fn page(
     State(app): State<Arc<App>>,
@@ -66,69 +53,29 @@ pub(crate) async fn page(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let query = query.unwrap_or_default();
-    let mut typed = Typed::read(&query)?;
-    if query.split('&').any(|pair| pair.ends_with('=')) || !typed.status.is_empty() {
-        let clean = Typed { status: String::new(), ..typed };
+    let asked = Typed::read(&query)?;
+    if is_untidy(&query) || !asked.status.is_empty() {
+        let clean = Typed { status: String::new(), ..asked };
         return Ok(Redirect::to(&clean.href("/dead")).into_response());
     }
-    let asked = typed.clone();
     let frame = Frame::new(&app, &who, "dead", "Dead").await;
-    if let (true, Some(first)) = (typed.outbox.is_empty(), app.outboxes.first()) {
-        typed.outbox = first.name.clone();
-    }
-    let mut status = StatusCode::OK;
-    let (mut found, mut wrong, mut trouble) = (Found::default(), None, None);
-    if !app.outboxes.is_empty() {
-        let outbox = app.outbox(typed.outbox())?;
-        match typed.search() {
-            Err(error) => (status, wrong) = (StatusCode::BAD_REQUEST, Some(error)),
-            Ok(search) => match look(outbox, &search.filter, &search.page(false), &asked).await {
-                Ok(told) => found = told,
-                Err(error) => {
-                    let told = Trouble::new(&outbox.name, &error);
-                    (status, trouble) = (told.status(), Some(told));
-                }
-            },
+    let mut list = List::look(&app, "/dead", &asked, Some(Status::Dead)).await?;
+    let mut summary = Summary::default();
+    if list.trouble.is_none() && !app.outboxes.is_empty() {
+        let outbox = app.outbox(list.typed.outbox())?;
+        match sum_up(outbox, &asked).await {
+            Ok(told) => summary = told,
+            Err(error) => list.trouble = Some(Trouble::new(&outbox.name, &error)),
         }
     }
-    let now = Millis::now();
-    let to = |after: String| Typed { after, ..asked.clone() }.href("/dead");
-    let board = Typed { after: String::new(), limit: String::new(), ..typed.clone() };
-    let page = DeadPage {
-        frame,
-        outboxes: choices(&app, &typed.outbox),
-        codes: EXPLANATIONS.iter().map(|explanation| explanation.code.as_str()).collect(),
-        groups: found.groups,
-        partial: found.partial,
-        rows: found.listing.events.iter().map(|l| Row::new(&typed.outbox, l, now)).collect(),
-        wrong,
-        trouble,
-        next: found.listing.next.map(|cursor| to(cursor.0)),
-        first: (!asked.after.is_empty()).then(|| to(String::new())),
-        clear: Typed { outbox: asked.outbox.clone(), ..Typed::default() }.href("/dead"),
-        export: Typed { status: "DEAD".to_string(), ..board }.href("/api/v1/export"),
-        narrowed: asked.narrows(),
-        typed,
-    };
+    let (after, limit) = (String::new(), String::new());
+    let all = Typed { after, limit, status: "DEAD".to_string(), ..list.typed.clone() };
+    let status = list.status();
+    let page = DeadPage { frame, list, summary, export: all.href("/api/v1/export") };
     Ok((status, html(&page)?).into_response())
 }
 
-async fn look(
-    outbox: &Outbox,
-    filter: &Filter,
-    page: &Page,
-    asked: &Typed,
-) -> Result<Found, StoreError> {
-    let filter = Filter { status: Some(Status::Dead), ..filter.clone() };
-    let listing = outbox.find(&filter, page).await?;
-    let (groups, partial) = summary(outbox, asked).await?;
-    Ok(Found { listing, groups, partial })
-}
-
-async fn summary(
-    outbox: &Outbox,
-    asked: &Typed,
-) -> Result<(Vec<Group>, Option<String>), StoreError> {
+async fn sum_up(outbox: &Outbox, asked: &Typed) -> Result<Summary, StoreError> {
     let filter = Filter { status: Some(Status::Dead), ..Filter::default() };
     let page = Page { limit: SUMMED, after: None, payloads: false };
     let listing = outbox.find(&filter, &page).await?;
@@ -158,5 +105,5 @@ async fn summary(
         chosen: asked.code == code && asked.topic == topic,
     };
     let partial = listing.next.is_some().then(|| number(listing.events.len() as u64));
-    Ok((counted.into_iter().map(group).collect(), partial))
+    Ok(Summary { groups: counted.into_iter().map(group).collect(), partial })
 }

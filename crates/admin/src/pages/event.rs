@@ -7,6 +7,7 @@ use axum::extract::{Extension, Path, RawQuery, State};
 use axum::response::Html;
 use event::{Listed, Millis, Status};
 
+use super::rows::Row;
 use super::{Frame, html};
 use crate::api::identity;
 use crate::app::App;
@@ -40,6 +41,8 @@ struct EventPage {
     size: String,
     payload: String,
     dead: bool,
+    /// Every row of the id, if there are several.
+    rows: Vec<Row>,
 }
 
 /// One step of the timeline.
@@ -70,9 +73,11 @@ pub(crate) async fn page(
     RawQuery(query): RawQuery,
 ) -> Result<Html<String>, Problem> {
     let typed = Typed::read(query.as_deref().unwrap_or_default())?;
-    let (outbox, listed) = app.event(typed.outbox(), identity(&id)?, true).await?;
+    let found = app.event(typed.outbox(), identity(&id)?, true).await?;
+    let (outbox, listed) = (found.outbox, &found.newest);
     let frame = Frame::new(&app, &who, "events", listed.event.kind.clone()).await;
     let now = Millis::now();
+    let all: Vec<&Listed> = std::iter::once(listed).chain(&found.others).collect();
     let within = Typed { outbox: outbox.name.clone(), ..Typed::default() };
     let event = &listed.event;
     let key = event.key.clone().unwrap_or_default();
@@ -93,11 +98,15 @@ pub(crate) async fn page(
         next_attempt: listed.next_attempt.map(|at| Stamp::new(at, now)),
         broker_id: listed.broker_id.clone(),
         behind: (listed.behind > 0).then(|| things(listed.behind, "event")),
-        steps: steps(&listed, now),
+        steps: steps(listed, now),
         headers: masked(&event.headers.0).into_iter().collect(),
         size: bytes(event.payload.len()),
         payload: within.href(&format!("/api/v1/events/{}/payload", event.id)),
-        dead: listed.status == Status::Dead,
+        dead: all.iter().any(|listed| listed.status == Status::Dead),
+        rows: match found.others.is_empty() {
+            true => Vec::new(),
+            false => all.iter().map(|listed| Row::new(&outbox.name, listed, now)).collect(),
+        },
     })
 }
 

@@ -13,7 +13,7 @@ use crate::app::{App, Tally};
 use crate::problem::Problem;
 use crate::search::Typed;
 use crate::session::Who;
-use crate::show::{number, span};
+use crate::show::{number, rate, span};
 use crate::view::state_name;
 
 #[derive(Template)]
@@ -29,7 +29,9 @@ struct OverviewPage {
 
 /// The cards.
 struct Totals {
+    about: bool,
     rate: String,
+    over: String,
     pending: String,
     new: String,
     dispatching: String,
@@ -49,6 +51,7 @@ struct OutboxRow {
 }
 
 struct CountsRow {
+    about: bool,
     new: String,
     dispatching: String,
     retry: String,
@@ -107,11 +110,12 @@ fn totals(tallies: &[Tally], beats: &[Beat]) -> Totals {
     let oldest = known.iter().filter_map(|c| c.oldest_due.map(|due| c.now.since(due))).max();
     let recent = &beats[beats.len().saturating_sub(10)..];
     let sent: u64 = recent.iter().map(|beat| beat.sent).sum();
-    let estimate = if known.iter().all(|counts| counts.exact) { "" } else { "≈ " };
     Totals {
-        rate: number(sent / recent.len().max(1) as u64),
-        pending: format!("{estimate}{}", number(sum(Counts::pending))),
-        new: format!("{estimate}{}", number(sum(|counts| counts.new))),
+        about: known.iter().any(|counts| !counts.exact),
+        rate: rate(sent, recent.len() as u64),
+        over: over(recent.len()),
+        pending: number(sum(Counts::pending)),
+        new: number(sum(|counts| counts.new)),
         dispatching: number(sum(|counts| counts.dispatching)),
         retry: number(sum(|counts| counts.retry)),
         sent: number(sum(|counts| counts.sent)),
@@ -122,9 +126,18 @@ fn totals(tallies: &[Tally], beats: &[Beat]) -> Totals {
     }
 }
 
+/// Says over how long the throughput was measured.
+fn over(seconds: usize) -> String {
+    match seconds {
+        0 => "sent, being measured".to_string(),
+        seconds => format!("sent, mean of {seconds} s"),
+    }
+}
+
 fn outbox_row(tally: &Tally) -> OutboxRow {
     let typed = Typed { outbox: tally.outbox.clone(), ..Typed::default() };
     let counts = tally.counts.as_ref().ok().map(|counts| CountsRow {
+        about: !counts.exact,
         new: number(counts.new),
         dispatching: number(counts.dispatching),
         retry: number(counts.retry),

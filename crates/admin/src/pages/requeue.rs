@@ -11,7 +11,7 @@ use super::{Frame, html};
 use crate::app::App;
 use crate::gate::Body;
 use crate::problem::Problem;
-use crate::requeue::{Order, RequeuedView};
+use crate::requeue::{Order, RequeuedView, TRIED};
 use crate::search::Typed;
 use crate::session::Who;
 use crate::show::things;
@@ -26,6 +26,8 @@ struct RequeuePage {
     none: bool,
     skipped: Option<String>,
     more: bool,
+    at_least: bool,
+    count: usize,
     back: String,
 }
 
@@ -44,7 +46,10 @@ pub(crate) async fn confirm(
     Extension(who): Extension<Who>,
     RawQuery(query): RawQuery,
 ) -> Result<Html<String>, Problem> {
-    let form = Form::read(query.as_deref().unwrap_or_default())?;
+    let mut form = Form::read(query.as_deref().unwrap_or_default())?;
+    if form.all {
+        form.count.get_or_insert(TRIED);
+    }
     let view = form.order()?.try_out(app.outbox(form.typed.outbox())?).await?;
     show(&app, &who, form, view, false).await
 }
@@ -80,6 +85,11 @@ async fn show(
         none: view.requeued.is_empty(),
         skipped: (!view.skipped.is_empty()).then(|| count(&view.skipped)),
         more: view.more,
+        at_least: view.at_least,
+        count: match form.count {
+            Some(count) if view.at_least => count,
+            _ => view.requeued.len().max(1),
+        },
         back: form.typed.href("/dead"),
         form,
     })

@@ -2,7 +2,7 @@
 //! its preview.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use event::{
@@ -18,7 +18,11 @@ pub(crate) struct Shelf {
     /// Whether it answers.
     pub(crate) down: AtomicBool,
     /// Events sent and trimmed.
-    pub(crate) trimmed: std::sync::atomic::AtomicU64,
+    pub(crate) trimmed: AtomicU64,
+    /// Whether it only estimates what is new.
+    pub(crate) estimates: AtomicBool,
+    /// How many rows a search looks at before it stops; zero is all.
+    pub(crate) reach: AtomicUsize,
 }
 
 impl Shelf {
@@ -50,22 +54,27 @@ impl Catalog for Shelf {
         self.check()?;
         let rows = self.rows.lock().expect("no test panics while it holds the rows");
         let below = page.after.as_ref().and_then(|cursor| cursor.0.parse().ok());
-        let mut found: Vec<(usize, Listed)> = rows
-            .iter()
-            .cloned()
-            .enumerate()
-            .rev()
-            .filter(|(place, listed)| below.is_none_or(|b| *place < b) && matches(filter, listed))
-            .take(page.limit + 1)
-            .collect();
+        let below: usize = below.unwrap_or(rows.len()).min(rows.len());
+        let floor = match self.reach.load(Ordering::Relaxed) {
+            0 => 0,
+            reach => below.saturating_sub(reach),
+        };
+        let looked_at = (floor..below).rev().map(|place| (place, rows[place].clone()));
+        let matching = looked_at.filter(|(_, listed)| matches(filter, listed));
+        let mut found: Vec<(usize, Listed)> = matching.take(page.limit + 1).collect();
         let more = found.len() > page.limit;
         found.truncate(page.limit);
-        let next = found.last().filter(|_| more).map(|(place, _)| Cursor(place.to_string()));
+        let stopped = (!more && floor > 0).then_some(floor);
+        let next = found.last().filter(|_| more).map(|(place, _)| *place).or(stopped);
         let mut events: Vec<Listed> = found.into_iter().map(|(_, listed)| listed).collect();
         if !page.payloads {
             events.iter_mut().for_each(|l| l.event.payload = Payload::Text(String::new()));
         }
-        Ok(Listing { events, next })
+        Ok(Listing {
+            events,
+            next: next.map(|place| Cursor(place.to_string())),
+            searched_to: stopped.map(|floor| rows[floor].event.created),
+        })
     }
 
     async fn count(&self) -> Result<Counts, StoreError> {
@@ -79,7 +88,7 @@ impl Catalog for Shelf {
             retry: of(Status::Retry),
             dead: of(Status::Dead),
             sent: of(Status::Sent) + self.trimmed.load(Ordering::Relaxed),
-            exact: true,
+            exact: !self.estimates.load(Ordering::Relaxed),
             oldest_due: due.map(|listed| listed.event.created).min(),
             now: Millis::now(),
         })
