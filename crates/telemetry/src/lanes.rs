@@ -11,25 +11,34 @@ use crate::names;
 pub(crate) struct Lanes(Mutex<Vec<LaneView>>);
 
 impl Lanes {
-    /// Notes what a lane does. A change is a fact, and is logged once.
+    /// Notes what a lane does. A change is a fact, and is logged once; after its end there is none.
     pub(crate) fn set(&self, outbox: &str, sink: &str, state: LaneState, cause: Option<Cause>) {
         let mut lanes = self.0.lock().expect("no lane panics");
         let known = lanes.iter_mut().find(|lane| lane.outbox == outbox && lane.sink == sink);
         let (outbox, sink) = (outbox.to_owned(), sink.to_owned());
         let view = LaneView { outbox, sink, state, cause };
-        let changed = match known {
+        match known {
+            Some(lane) if lane.state == LaneState::Stopped => {}
             Some(lane) => {
-                let changed = lane.state != view.state;
-                *lane = view.clone();
-                changed
+                if lane.state != view.state {
+                    tell(Some(&lane.state), &view);
+                }
+                *lane = view;
             }
             None => {
-                lanes.push(view.clone());
-                true
+                tell(None, &view);
+                lanes.push(view);
             }
-        };
-        if changed {
-            tell(&view);
+        }
+    }
+
+    /// Notes that a lane's database answers.
+    pub(crate) fn answered(&self, outbox: &str, sink: &str) {
+        let waits = self.0.lock().expect("no lane panics").iter().any(|lane| {
+            lane.outbox == outbox && lane.sink == sink && lane.state == LaneState::Waiting
+        });
+        if waits {
+            self.set(outbox, sink, LaneState::Running, None);
         }
     }
 
@@ -38,12 +47,20 @@ impl Lanes {
     }
 }
 
-fn tell(view: &LaneView) {
+fn tell(before: Option<&LaneState>, view: &LaneView) {
     let LaneView { outbox, sink, state, cause } = view;
     let up = if *state == LaneState::Running { 1.0 } else { 0.0 };
     gauge!(names::LANE_UP, "outbox" => outbox.clone(), "sink" => sink.clone()).set(up);
     match (state, cause) {
-        (LaneState::Running, _) => tracing::info!(outbox, sink, "lane runs"),
+        (LaneState::Running, _) => match before {
+            Some(LaneState::Resting) => {
+                tracing::info!(outbox, sink, "lane runs again: its destination is back");
+            }
+            Some(LaneState::Waiting) => {
+                tracing::info!(outbox, sink, "lane runs again: its database is back");
+            }
+            _ => tracing::info!(outbox, sink, "lane runs: it claims what no other relay holds"),
+        },
         (LaneState::Resting, Some(cause)) => {
             tracing::warn!(outbox, sink, %cause, "lane rests: its destination is down");
         }
@@ -52,5 +69,36 @@ fn tell(view: &LaneView) {
         }
         (LaneState::Stopped, Some(cause)) => tracing::error!(outbox, sink, %cause, "lane stopped"),
         (_, None) => tracing::info!(outbox, sink, "lane stopped"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use event::Code;
+
+    use super::*;
+
+    #[test]
+    fn only_a_lane_that_waits_for_its_database_runs_again_when_that_answers() {
+        let lanes = Lanes::default();
+        let down = || Some(Cause::new(Code::StoreDown, "as the test says"));
+        for (state, then) in [
+            (LaneState::Running, LaneState::Running),
+            (LaneState::Resting, LaneState::Resting),
+            (LaneState::Waiting, LaneState::Running),
+        ] {
+            lanes.set("orders", "stock", state, down());
+            lanes.answered("orders", "stock");
+            assert_eq!(lanes.views()[0].state, then);
+        }
+    }
+
+    #[test]
+    fn why_a_lane_stopped_is_not_forgotten() {
+        let lanes = Lanes::default();
+        let cause = Cause::new(Code::StoreBroken, "as the test says");
+        lanes.set("orders", "stock", LaneState::Stopped, Some(cause.clone()));
+        lanes.set("orders", "stock", LaneState::Stopped, None);
+        assert_eq!(lanes.views()[0].cause, Some(cause));
     }
 }

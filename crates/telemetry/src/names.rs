@@ -1,35 +1,81 @@
-//! Every metric's name and meaning, in one place.
+//! Every metric's name and meaning, in one place. `docs/operate/metrics.md` is held to it.
 
 use metrics::{describe_counter, describe_gauge, describe_histogram};
 
-pub(crate) const CLAIMED: &str = "postbox_claimed_total";
-pub(crate) const PUBLISHED: &str = "postbox_published_total";
-pub(crate) const REFUSED: &str = "postbox_refused_total";
-pub(crate) const DEAD: &str = "postbox_dead_total";
-pub(crate) const STALE: &str = "postbox_stale_total";
-pub(crate) const STORE_ERRORS: &str = "postbox_store_errors_total";
-pub(crate) const LATENCY: &str = "postbox_dispatch_latency_seconds";
-pub(crate) const ATTEMPTS: &str = "postbox_attempts";
-pub(crate) const PUBLISH: &str = "postbox_publish_seconds";
-pub(crate) const CLAIM: &str = "postbox_claim_seconds";
-pub(crate) const SETTLE: &str = "postbox_settle_seconds";
-pub(crate) const EVENTS: &str = "postbox_events";
-pub(crate) const OLDEST: &str = "postbox_oldest_due_seconds";
-pub(crate) const LANE_UP: &str = "postbox_lane_up";
+macro_rules! metrics {
+    ($($kind:ident { $($name:ident $text:literal $meaning:literal,)+ })+) => {
+        $($(pub(crate) const $name: &str = $text;)+)+
 
-pub(crate) fn describe() {
-    describe_counter!(CLAIMED, "Events claimed, by outbox and sink.");
-    describe_counter!(PUBLISHED, "Events with a receipt, by outbox and sink.");
-    describe_counter!(REFUSED, "Answers without a receipt, by outbox, sink, reaction and code.");
-    describe_counter!(DEAD, "Events given up, by outbox, sink and code.");
-    describe_counter!(STALE, "Settlements that came too late and changed nothing.");
-    describe_counter!(STORE_ERRORS, "Times that a database did not answer, by outbox and code.");
-    describe_histogram!(LATENCY, "From the row's creation to the broker's receipt, in seconds.");
-    describe_histogram!(ATTEMPTS, "Which attempt a claim was.");
-    describe_histogram!(PUBLISH, "How long a sink took for a batch, in seconds.");
-    describe_histogram!(CLAIM, "How long a claim took, in seconds.");
-    describe_histogram!(SETTLE, "How long a settlement took, in seconds.");
-    describe_gauge!(EVENTS, "Events by outbox and status.");
-    describe_gauge!(OLDEST, "Age of the oldest event that is due, in seconds.");
-    describe_gauge!(LANE_UP, "1 while a lane takes turns, 0 while it rests or waits.");
+        pub(crate) fn describe() {
+            $($(metrics!(@ $kind $name $meaning);)+)+
+        }
+
+        #[cfg(test)]
+        const ALL: &[(&str, &str)] = &[$($((stringify!($kind), $text),)+)+];
+    };
+    (@ counters $name:ident $meaning:literal) => { describe_counter!($name, $meaning) };
+    (@ gauges $name:ident $meaning:literal) => { describe_gauge!($name, $meaning) };
+    (@ histograms $name:ident $meaning:literal) => { describe_histogram!($name, $meaning) };
+}
+
+metrics! {
+    counters {
+        CLAIMED "postbox_claimed_total" "Events claimed, by outbox and sink.",
+        PUBLISHED "postbox_published_total" "Events with a receipt, by outbox and sink.",
+        REFUSED "postbox_refused_total"
+            "Answers without a receipt, by outbox, sink, reaction and code.",
+        DEAD "postbox_dead_total" "Events given up, by outbox, sink and code.",
+        STALE "postbox_stale_total" "Settlements that came too late and changed nothing.",
+        STORE_ERRORS "postbox_store_errors_total"
+            "Times that a database did not answer a lane, by outbox, sink and code.",
+        TAKEN_IN "postbox_inbox_taken_in_total" "Events taken in, by inbox and group.",
+        DUPLICATES "postbox_inbox_duplicates_total"
+            "Events that had been taken in before, by inbox and group.",
+        BUSY "postbox_inbox_busy_total"
+            "Events that another holder was working on, by inbox and group.",
+        FAILED "postbox_inbox_failed_total"
+            "Work that failed, and questions that the database did not answer, by code.",
+        INBOX_STALE "postbox_inbox_stale_total" "Ends that came too late and changed nothing.",
+    }
+    gauges {
+        EVENTS "postbox_events" "Events by outbox and status; NaN while they cannot be counted.",
+        ESTIMATED "postbox_events_estimated" "1 while the count of NEW is an estimate from above.",
+        OLDEST "postbox_oldest_due_seconds"
+            "Age of the oldest event that is due, in seconds; NaN while it cannot be read.",
+        OUTBOX_UP "postbox_outbox_up" "1 while the outbox's database answers, else 0.",
+        LANE_UP "postbox_lane_up" "1 while a lane takes turns, 0 while it rests or waits.",
+    }
+    histograms {
+        LATENCY "postbox_dispatch_latency_seconds"
+            "From the row's creation to the broker's receipt, in seconds.",
+        DUE "postbox_due_seconds"
+            "From due to receipt, for events that were due from their creation on, in seconds.",
+        ATTEMPTS "postbox_attempts" "How many attempts it took, at each settlement.",
+        PUBLISH "postbox_publish_seconds" "How long a sink took for a batch, in seconds.",
+        CLAIM "postbox_claim_seconds" "How long a claim took, in seconds.",
+        SETTLE "postbox_settle_seconds" "How long a settlement took, in seconds.",
+        WORK "postbox_inbox_seconds" "From taking an event in hand to its end, in seconds.",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ALL;
+
+    #[test]
+    fn the_page_lists_exactly_these_each_under_its_kind() {
+        let page = include_str!("../../../docs/operate/metrics.md");
+        let mut kind = String::new();
+        let mut listed = Vec::new();
+        for line in page.lines() {
+            if let Some(heading) = line.strip_prefix("## ") {
+                kind = heading.to_lowercase();
+            } else if let Some(row) = line.strip_prefix("| `postbox_") {
+                let name = row.split('`').next().unwrap_or_default();
+                listed.push((kind.clone(), format!("postbox_{name}")));
+            }
+        }
+        let pairs = |(kind, name): &(&str, &str)| ((*kind).to_owned(), (*name).to_owned());
+        assert_eq!(listed, ALL.iter().map(pairs).collect::<Vec<_>>());
+    }
 }

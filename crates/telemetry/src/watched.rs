@@ -5,27 +5,43 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use event::{
-    Answer, Cause, Claim, Event, LaneState, Millis, Outcome, Refusal, Settled, Settlement, Sink,
-    Source, StoreError, Want,
+    Answer, Cause, Claim, Event, EventId, LaneState, Millis, Outcome, Refusal, Settled, Settlement,
+    Shelf, Sink, Source, StoreError, Want,
 };
 use metrics::{counter, histogram};
 
+use crate::flight::Flight;
 use crate::names;
 use crate::telemetry::Facts;
 
-struct Labels {
+/// One lane: what its source and its sink know in common.
+pub(crate) struct Lane {
     facts: Arc<Facts>,
     outbox: String,
     sink: String,
+    claims: Flight<EventId, Claimed>,
 }
 
-impl Labels {
-    fn lane(&self) -> [(&'static str, String); 2] {
+/// What a settlement does not say any more of its claim.
+#[derive(Clone, Copy)]
+struct Claimed {
+    attempt: u32,
+    /// When it became due. Only a hot row tells: it is due from its creation on.
+    due: Option<Millis>,
+}
+
+impl Lane {
+    pub(crate) fn new(facts: Arc<Facts>, outbox: &str, sink: &str) -> Lane {
+        let (outbox, sink) = (outbox.to_owned(), sink.to_owned());
+        Lane { facts, outbox, sink, claims: Flight::new() }
+    }
+
+    fn labels(&self) -> [(&'static str, String); 2] {
         [("outbox", self.outbox.clone()), ("sink", self.sink.clone())]
     }
 
     fn with(&self, name: &'static str, value: &str) -> [(&'static str, String); 3] {
-        let [outbox, sink] = self.lane();
+        let [outbox, sink] = self.labels();
         [outbox, sink, (name, value.to_owned())]
     }
 
@@ -45,39 +61,48 @@ impl Labels {
 }
 
 pub(crate) struct WatchedSource {
-    labels: Labels,
-    source: Arc<dyn Source>,
+    pub(crate) lane: Arc<Lane>,
+    pub(crate) source: Arc<dyn Source>,
 }
 
 impl WatchedSource {
-    pub(crate) fn new(
-        facts: Arc<Facts>,
-        outbox: &str,
-        sink: &str,
-        source: Arc<dyn Source>,
-    ) -> WatchedSource {
-        let labels = Labels { facts, outbox: outbox.to_owned(), sink: sink.to_owned() };
-        WatchedSource { labels, source }
+    fn claimed(&self, claims: &[Claim], lease: Duration) {
+        for claim in claims {
+            let hot = claim.address.shelf == Shelf::Hot;
+            let due = hot.then_some(claim.event.created);
+            let claimed = Claimed { attempt: claim.attempt, due };
+            // A settlement may be tried for a whole lease.
+            self.lane.claims.put(claim.event.id, claimed, 2 * lease);
+        }
     }
 
     fn settled(&self, ends: &[Settlement], settled: &Settled) {
+        let attempts = histogram!(names::ATTEMPTS, &self.lane.labels());
         let (mut sent, mut retried, mut dead) = (0, 0, 0);
-        for end in ends.iter().filter(|end| !settled.stale.contains(&end.id)) {
+        for end in ends {
+            let claimed = self.lane.claims.take(&end.id);
+            if settled.stale.contains(&end.id) {
+                continue;
+            }
             match &end.outcome {
                 Outcome::Done(_) => sent += 1,
                 Outcome::Retry { .. } => retried += 1,
-                Outcome::Release { .. } => {}
+                // It spent no attempt.
+                Outcome::Release { .. } => continue,
                 Outcome::Dead(cause) => {
                     dead += 1;
-                    let labels = self.labels.with("code", cause.code.as_str());
+                    let labels = self.lane.with("code", cause.code.as_str());
                     counter!(names::DEAD, &labels).increment(1);
-                    let (outbox, id) = (&self.labels.outbox, end.id);
+                    let (outbox, id) = (&self.lane.outbox, end.id);
                     tracing::warn!(outbox, %id, %cause, "event is dead");
                 }
             }
+            if let Some(Claimed { attempt, .. }) = claimed {
+                attempts.record(attempt);
+            }
         }
-        counter!(names::STALE, &self.labels.lane()).increment(settled.stale.len() as u64);
-        self.labels.facts.beats.add(Millis::now().0 / 1000, |beat| {
+        counter!(names::STALE, &self.lane.labels()).increment(settled.stale.len() as u64);
+        self.lane.facts.beats.add(Millis::now().0 / 1000, |beat| {
             beat.sent += sent;
             beat.retried += retried;
             beat.dead += dead;
@@ -89,14 +114,13 @@ impl WatchedSource {
 impl Source for WatchedSource {
     async fn claim(&self, want: &Want) -> Result<Vec<Claim>, StoreError> {
         let started = Instant::now();
-        let claims =
-            self.source.claim(want).await.inspect_err(|error| self.labels.failed(error))?;
+        let claims = self.source.claim(want).await.inspect_err(|error| self.lane.failed(error))?;
+        self.lane.facts.lanes.answered(&self.lane.outbox, &self.lane.sink);
         if !claims.is_empty() {
-            let labels = self.labels.lane();
+            let labels = self.lane.labels();
             histogram!(names::CLAIM, &labels).record(started.elapsed());
             counter!(names::CLAIMED, &labels).increment(claims.len() as u64);
-            let attempts = histogram!(names::ATTEMPTS, &labels);
-            claims.iter().for_each(|claim| attempts.record(claim.attempt));
+            self.claimed(&claims, want.lease);
         }
         Ok(claims)
     }
@@ -104,8 +128,8 @@ impl Source for WatchedSource {
     async fn settle(&self, ends: &[Settlement]) -> Result<Settled, StoreError> {
         let started = Instant::now();
         let settled = self.source.settle(ends).await;
-        let settled = settled.inspect_err(|error| self.labels.failed(error))?;
-        histogram!(names::SETTLE, &self.labels.lane()).record(started.elapsed());
+        let settled = settled.inspect_err(|error| self.lane.failed(error))?;
+        histogram!(names::SETTLE, &self.lane.labels()).record(started.elapsed());
         self.settled(ends, &settled);
         Ok(settled)
     }
@@ -115,27 +139,17 @@ impl Source for WatchedSource {
     }
 
     async fn release(&self) -> Result<(), StoreError> {
-        self.labels.state(LaneState::Stopped, None);
+        self.lane.state(LaneState::Stopped, None);
         self.source.release().await
     }
 }
 
 pub(crate) struct WatchedSink {
-    labels: Labels,
-    sink: Arc<dyn Sink>,
+    pub(crate) lane: Arc<Lane>,
+    pub(crate) sink: Arc<dyn Sink>,
 }
 
 impl WatchedSink {
-    pub(crate) fn new(
-        facts: Arc<Facts>,
-        outbox: &str,
-        sink_name: &str,
-        sink: Arc<dyn Sink>,
-    ) -> WatchedSink {
-        let labels = Labels { facts, outbox: outbox.to_owned(), sink: sink_name.to_owned() };
-        WatchedSink { labels, sink }
-    }
-
     fn refused(&self, refusal: &Refusal) {
         let (reaction, code) = match refusal {
             Refusal::Down(cause) => ("down", cause.code.as_str()),
@@ -144,7 +158,7 @@ impl WatchedSink {
             Refusal::Unknown(cause) => ("unknown", cause.code.as_str()),
             Refusal::Held => return,
         };
-        let [outbox, sink] = self.labels.lane();
+        let [outbox, sink] = self.lane.labels();
         let labels = [outbox, sink, ("reaction", reaction.to_owned()), ("code", code.to_owned())];
         counter!(names::REFUSED, &labels).increment(1);
     }
@@ -155,9 +169,10 @@ impl Sink for WatchedSink {
     async fn publish(&self, events: &[Event]) -> Vec<Answer> {
         let started = Instant::now();
         let answers = self.sink.publish(events).await;
-        let (labels, now) = (self.labels.lane(), Millis::now());
+        let (labels, now) = (self.lane.labels(), Millis::now());
         histogram!(names::PUBLISH, &labels).record(started.elapsed());
         let latency = histogram!(names::LATENCY, &labels);
+        let waited = histogram!(names::DUE, &labels);
         let mut published = 0;
         let mut down = None;
         for (event, answer) in events.iter().zip(&answers) {
@@ -165,6 +180,10 @@ impl Sink for WatchedSink {
                 Ok(_) => {
                     published += 1;
                     latency.record(now.since(event.created));
+                    let claimed = self.lane.claims.get(&event.id);
+                    if let Some(Claimed { due: Some(due), .. }) = claimed {
+                        waited.record(now.since(due));
+                    }
                 }
                 Err(refusal) => {
                     self.refused(refusal);
@@ -176,8 +195,8 @@ impl Sink for WatchedSink {
         }
         counter!(names::PUBLISHED, &labels).increment(published);
         match down {
-            Some(cause) => self.labels.state(LaneState::Resting, Some(cause)),
-            None => self.labels.state(LaneState::Running, None),
+            Some(cause) => self.lane.state(LaneState::Resting, Some(cause)),
+            None => self.lane.state(LaneState::Running, None),
         }
         answers
     }
@@ -185,7 +204,7 @@ impl Sink for WatchedSink {
     async fn probe(&self) -> Result<(), Refusal> {
         let probed = self.sink.probe().await;
         if probed.is_ok() {
-            self.labels.state(LaneState::Running, None);
+            self.lane.state(LaneState::Running, None);
         }
         probed
     }

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,34 +13,82 @@ use event::{
 };
 use postbox_telemetry::Telemetry;
 
+/// Only the first of a process has the metrics page.
+static TELEMETRY: LazyLock<Telemetry> = LazyLock::new(Telemetry::install);
+
+fn state(outbox: &str) -> LaneState {
+    let lanes = TELEMETRY.lanes();
+    lanes.into_iter().find(|lane| lane.outbox == outbox).unwrap().state
+}
+
 #[tokio::test]
 async fn the_metrics_page_and_the_pulse_tell_what_passed() {
-    let telemetry = Telemetry::install();
-    let (source, sink) = telemetry.watch("orders", "stock", Arc::new(Rows), Arc::new(Shop));
+    let (source, sink) = TELEMETRY.watch("orders", "stock", Arc::new(Rows), Arc::new(Shop));
     let want = Want { limit: 3, bytes: 1, lease: Duration::from_secs(1) };
     let claims = source.claim(&want).await.unwrap();
     let events: Vec<Event> = claims.iter().map(|claim| claim.event.clone()).collect();
     let answers = sink.publish(&events).await;
     assert_eq!(answers, Shop.publish(&events).await, "a watched sink answers as the sink does");
-    assert_eq!(telemetry.lanes()[0].state, LaneState::Resting);
+    assert_eq!(state("orders"), LaneState::Resting);
 
     let dead = Outcome::Dead(Cause::new(Code::SinkRefused, "no"));
     let ends = [claims[0].end(Outcome::Done(Receipt { broker_id: None })), claims[1].end(dead)];
     source.settle(&ends).await.unwrap();
+    let put_back = claims[2].end(Outcome::Release { after: Duration::ZERO });
+    source.settle(&[put_back]).await.unwrap();
     sink.probe().await.unwrap();
-    assert_eq!(telemetry.lanes()[0].state, LaneState::Running);
+    assert_eq!(state("orders"), LaneState::Running);
 
-    let beat = *telemetry.beats(1).last().unwrap();
+    let beat = *TELEMETRY.beats(1).last().unwrap();
     assert_eq!((beat.sent, beat.dead), (1, 1));
-    let page = telemetry.metrics();
+    let page = TELEMETRY.metrics();
     for line in [
         r#"postbox_claimed_total{outbox="orders",sink="stock"} 3"#,
         r#"postbox_published_total{outbox="orders",sink="stock"} 1"#,
         r#"postbox_refused_total{outbox="orders",sink="stock",reaction="down",code="sink-down"} 1"#,
         r#"postbox_dead_total{outbox="orders",sink="stock",code="sink-refused"} 1"#,
+        r#"postbox_attempts_count{outbox="orders",sink="stock"} 2"#,
+        r#"postbox_attempts_sum{outbox="orders",sink="stock"} 4"#,
+        r#"postbox_attempts_bucket{outbox="orders",sink="stock",le="2"} 2"#,
+        r#"postbox_dispatch_latency_seconds_count{outbox="orders",sink="stock"} 1"#,
+        r#"postbox_due_seconds_count{outbox="orders",sink="stock"} 1"#,
+        r#"postbox_due_seconds_bucket{outbox="orders",sink="stock",le="86400"} 1"#,
         r#"postbox_lane_up{outbox="orders",sink="stock"} 1"#,
     ] {
         assert!(page.contains(line), "{line}\nis not in\n{page}");
+    }
+}
+
+#[tokio::test]
+async fn a_lane_that_waited_for_its_database_runs_once_that_answers_events_or_none() {
+    let source = Arc::new(Flaky(AtomicBool::new(false)));
+    let (watched, _) = TELEMETRY.watch("bills", "stock", source.clone(), Arc::new(Shop));
+    let want = Want { limit: 1, bytes: 1, lease: Duration::from_secs(1) };
+    assert!(watched.claim(&want).await.is_err());
+    assert_eq!(state("bills"), LaneState::Waiting);
+    source.0.store(true, Ordering::SeqCst);
+    assert_eq!(watched.claim(&want).await, Ok(Vec::new()));
+    assert_eq!(state("bills"), LaneState::Running);
+}
+
+/// A database that is down, and has nothing when it is up.
+struct Flaky(AtomicBool);
+
+#[async_trait]
+impl Source for Flaky {
+    async fn claim(&self, _: &Want) -> Result<Vec<Claim>, StoreError> {
+        let up = self.0.load(Ordering::SeqCst);
+        if up { Ok(Vec::new()) } else { Err(StoreError::Down(Cause::new(Code::StoreDown, "gone"))) }
+    }
+
+    async fn settle(&self, _: &[Settlement]) -> Result<Settled, StoreError> {
+        unreachable!("nothing was claimed")
+    }
+
+    async fn wait(&self, _: Duration) {}
+
+    async fn release(&self) -> Result<(), StoreError> {
+        Ok(())
     }
 }
 
@@ -52,7 +101,7 @@ impl Source for Rows {
             event: Event::new("order.paid", "OrderPaid", "{}"),
             address: Address { shelf: Shelf::Hot, shard: 0, number },
             fence: Fence(1),
-            attempt: 1,
+            attempt: 2,
             unexplained: 0,
         };
         Ok((0..want.limit as i64).map(claim).collect())
