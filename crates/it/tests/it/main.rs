@@ -9,6 +9,7 @@ mod differential;
 mod flow;
 mod house;
 mod outage;
+mod promises;
 mod shell;
 mod stop;
 mod world;
