@@ -11,11 +11,11 @@ use crate::{Cause, Event, EventId, Millis};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Status {
-    /// It waits to be claimed.
+    /// It waits to be claimed for the first time, now or at its own time.
     New,
     /// A relay has it in hand.
     Dispatching,
-    /// It was refused, or its time has not come; it is due later.
+    /// It was tried before and waits for another attempt.
     Retry,
     /// The broker has it.
     Sent,
@@ -156,17 +156,18 @@ pub struct Listing {
 /// How many events are where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// They wait to be claimed.
+    /// They wait to be claimed for the first time, delayed ones included.
     pub new: u64,
     /// A relay has them in hand.
     pub dispatching: u64,
-    /// They are due later: backing off or delayed.
+    /// They were tried before and wait for another attempt.
     pub retry: u64,
     /// They were given up.
     pub dead: u64,
     /// They were published since the outbox was made, history that was trimmed included.
     pub sent: u64,
-    /// Whether `new` is a count; beyond some hundred thousand rows it is an estimate from above.
+    /// Whether all of this is counted; beyond a hundred thousand rows of one kind, how many they
+    /// are is an estimate from above.
     pub exact: bool,
     /// The earliest due moment of what waits, if anything is due.
     pub oldest_due: Option<Millis>,

@@ -85,10 +85,12 @@ macro_rules! contract {
             every_filter_finds_its_events_and_no_others
             pages_are_complete_and_without_repeats
             a_row_is_listed_with_its_status_all_its_life
+            a_delayed_event_is_new_until_it_is_tried
             a_listed_event_tells_its_trail_and_its_receipt
             a_trail_keeps_only_the_newest_moments
             the_head_of_a_waiting_key_tells_how_many_wait_behind_it
             requeue_gives_the_named_dead_a_new_life
+            a_requeue_answers_once_for_each_event
             requeue_takes_what_a_filter_finds_up_to_its_limit
             a_dead_row_is_requeued_once_however_many_ask
             requeue_beside_a_live_relay_loses_nothing

@@ -111,15 +111,39 @@ pub async fn a_row_is_listed_with_its_status_all_its_life(ground: &dyn Ground) {
     is(&one, event.id, Status::Dead, 2).await;
     assert_eq!(one.look(event.id).await.next_attempt, None);
     one.requeue(&[event.id]).await;
-    is(&one, event.id, Status::Retry, 0).await;
+    is(&one, event.id, Status::New, 0).await;
     let claims = one.claim(1).await;
     one.end(&claims, &done()).await;
     is(&one, event.id, Status::Sent, 1).await;
 }
 
+/// A delayed event that nobody has tried is new, and says when it is due.
+pub async fn a_delayed_event_is_new_until_it_is_tried(ground: &dyn Ground) {
+    let one = relay(ground).await;
+    let (event, due) = (unkeyed(), ground.clock().now() + LEASE);
+    one.put_at(&event, due).await;
+    is(&one, event.id, Status::New, 0).await;
+    assert_eq!(one.look(event.id).await.next_attempt, Some(due));
+    assert_eq!(one.count().await.oldest_due, None);
+    ground.clock().advance(LEASE);
+    is(&one, event.id, Status::New, 0).await;
+    assert_eq!(one.count().await.oldest_due, Some(due));
+    let claims = one.claim(1).await;
+    is(&one, event.id, Status::Dispatching, 1).await;
+    one.end(&claims, &release()).await;
+    is(&one, event.id, Status::New, 0).await;
+    let claims = one.claim(1).await;
+    one.end(&claims, &retry(SECOND)).await;
+    is(&one, event.id, Status::Retry, 1).await;
+}
+
 async fn is(relay: &Relay, id: EventId, status: Status, attempts: u32) {
     let listed = relay.look(id).await;
     assert_eq!((listed.status, listed.attempts), (status, attempts));
+    for asked in Status::ALL {
+        let found = relay.find(&Filter { status: Some(asked), ..Filter::default() }).await;
+        assert_eq!(found.len(), usize::from(asked == status), "{asked} of a row that is {status}");
+    }
     let counts = relay.count().await;
     let there = match status {
         Status::New => counts.new,
@@ -216,6 +240,20 @@ pub async fn requeue_gives_the_named_dead_a_new_life(ground: &dyn Ground) {
     assert!(claims.iter().all(|claim| claim.attempt == 1), "{claims:?}");
     one.end(&claims, &done()).await;
     assert_eq!((one.count().await.sent, one.count().await.dead), (3, 1));
+}
+
+/// However an event is named, and however often, it is answered for once.
+pub async fn a_requeue_answers_once_for_each_event(ground: &dyn Ground) {
+    let one = relay(ground).await;
+    let events = [keyed("a"), keyed("a"), keyed("b")];
+    lay_dead(&one, &events).await;
+    let [a, _, b] = [0, 1, 2].map(|n: usize| events[n].id);
+    let stranger = EventId::new();
+    let filter = Filter { key: Some("a".into()), ..Filter::default() };
+    let named = [a, stranger, a, b, stranger];
+    let done = one.catalog.requeue(&named, Some(&filter), 10).await.expect("it requeues");
+    assert_eq!(done, Requeued { requeued: vec![a, b, events[1].id], skipped: vec![stranger] });
+    assert_eq!((one.count().await.dead, one.count().await.new), (0, 3));
 }
 
 /// A filter requeues the dead among what it finds, and no more than was said.

@@ -1,7 +1,6 @@
--- Lists hot rows, newest first. Without an identity only the newest ?9 are looked at.
--- ?1 created at, ?2 identity: what comes after. ?3 identity, ?4 key, ?5 type, ?6 topic: NULL is
--- all. ?7 whether with payloads, ?8 how many at the most, ?10 1 for rows in flight, 0 for others,
--- ?11 now.
+-- Lists the hot rows above the number ?9 and up to ?13, newest first.
+-- ?1 created at, ?2 identity: what comes after. ?4 key, ?5 type, ?6 topic: NULL is all. ?7 whether
+-- with payloads, ?8 how many at the most, ?10 status, ?11 now.
 -- Index: the primary key of the hot table. Locks nothing.
 WITH flight (seq, until, live) AS (
     SELECT named.value, batch.value ->> 0, lease.lease_until > ?11
@@ -9,20 +8,18 @@ WITH flight (seq, until, live) AS (
         json_each(batch.value, '$[1]') AS named
 ),
 page (seq) AS MATERIALIZED (
-    SELECT seq FROM (
-        SELECT seq, event_id, topic, event_type, biz_key, created_at FROM {outbox}
-        ORDER BY seq DESC LIMIT iif(?3 IS NULL, ?9, -1)
-    )
-    WHERE (created_at, event_id) < (?1, ?2)
-        AND (?3 IS NULL OR event_id = ?3) AND (?4 IS NULL OR biz_key = ?4)
+    SELECT seq FROM {outbox}
+    WHERE seq > ?9 AND seq <= ?13 AND (created_at, event_id) < (?1, ?2)
+        AND (?4 IS NULL OR biz_key = ?4)
         AND (?5 IS NULL OR event_type = ?5) AND (?6 IS NULL OR topic = ?6)
-        AND (?10 IS NULL OR (seq IN (SELECT seq FROM flight WHERE live)) = ?10)
+        AND (?10 IS NULL
+            OR iif(seq IN (SELECT seq FROM flight WHERE live), 'DISPATCHING', 'NEW') = ?10)
     ORDER BY created_at DESC, event_id DESC
     LIMIT ?8
 )
 SELECT hot.event_id, hot.topic, hot.event_type, hot.biz_key, iif(?7, hot.payload, NULL) AS payload,
     iif(?7, hot.payload_bytes, NULL) AS payload_bytes, hot.headers, hot.created_at,
-    coalesce(flight.live, 0) AS out, flight.seq IS NOT NULL AS attempts,
+    iif(flight.live, 'DISPATCHING', 'NEW') AS status, flight.seq IS NOT NULL AS attempts,
     coalesce(flight.until, hot.created_at) AS due_at, NULL AS trail, NULL AS broker_message_id,
     hot.created_at AS moved_at
 FROM page CROSS JOIN {outbox} AS hot ON hot.seq = page.seq

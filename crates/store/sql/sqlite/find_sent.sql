@@ -3,8 +3,8 @@
 -- payloads, ?8 how many at the most, ?12 code of the newest cause.
 -- Index: {outbox}_sent_created. Locks nothing.
 SELECT event_id, topic, event_type, biz_key, iif(?7, payload, NULL) AS payload,
-    iif(?7, payload_bytes, NULL) AS payload_bytes, headers, created_at, 0 AS out, attempts,
-    NULL AS due_at, trail, broker_message_id, sent_at AS moved_at
+    iif(?7, payload_bytes, NULL) AS payload_bytes, headers, created_at, 'SENT' AS status, attempts,
+    NULL AS due_at, trail, broker_message_id AS broker_message_id, sent_at AS moved_at
 FROM {outbox}_sent
 WHERE created_at BETWEEN ?9 AND ?1 AND (created_at, event_id) < (?1, ?2)
     AND (?5 IS NULL OR event_type = ?5) AND (?6 IS NULL OR topic = ?6)

@@ -1,10 +1,10 @@
 -- Lists the history of one identity.
 -- ?1 created at, ?2 identity: what comes after. ?3 identity, ?4 key, ?5 type, ?6 topic: NULL is
--- all. ?7 whether with payloads, ?8 how many at the most, ?12 code of the newest cause.
+-- all but ?3. ?7 whether with payloads, ?8 how many at the most, ?12 code of the newest cause.
 -- Index: {outbox}_sent_id. Locks nothing.
 SELECT event_id, topic, event_type, biz_key, iif(?7, payload, NULL) AS payload,
-    iif(?7, payload_bytes, NULL) AS payload_bytes, headers, created_at, 0 AS out, attempts,
-    NULL AS due_at, trail, broker_message_id, sent_at AS moved_at
+    iif(?7, payload_bytes, NULL) AS payload_bytes, headers, created_at, 'SENT' AS status, attempts,
+    NULL AS due_at, trail, broker_message_id AS broker_message_id, sent_at AS moved_at
 FROM {outbox}_sent
 WHERE event_id = ?3 AND (created_at, event_id) < (?1, ?2)
     AND (?4 IS NULL OR biz_key = ?4)

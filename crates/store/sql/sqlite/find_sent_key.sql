@@ -1,12 +1,12 @@
--- Lists the history of one business key, newest first.
+-- Lists the history of one business key, newest first, as far back as ?9.
 -- ?1 created at, ?2 identity: what comes after. ?4 key, ?5 type, ?6 topic: NULL is all. ?7 whether
 -- with payloads, ?8 how many at the most, ?12 code of the newest cause.
 -- Index: {outbox}_sent_key. Locks nothing.
 SELECT event_id, topic, event_type, biz_key, iif(?7, payload, NULL) AS payload,
-    iif(?7, payload_bytes, NULL) AS payload_bytes, headers, created_at, 0 AS out, attempts,
-    NULL AS due_at, trail, broker_message_id, sent_at AS moved_at
+    iif(?7, payload_bytes, NULL) AS payload_bytes, headers, created_at, 'SENT' AS status, attempts,
+    NULL AS due_at, trail, broker_message_id AS broker_message_id, sent_at AS moved_at
 FROM {outbox}_sent
-WHERE biz_key = ?4 AND created_at <= ?1 AND (created_at, event_id) < (?1, ?2)
+WHERE biz_key = ?4 AND created_at BETWEEN ?9 AND ?1 AND (created_at, event_id) < (?1, ?2)
     AND (?5 IS NULL OR event_type = ?5) AND (?6 IS NULL OR topic = ?6)
     AND (?12 IS NULL OR json_extract(trail, '$[#-1].cause.code') = ?12)
 ORDER BY created_at DESC, event_id DESC

@@ -1,5 +1,6 @@
 //! The rows as a person sees them, modelled.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -68,17 +69,26 @@ impl Catalog for MemoryCatalog {
         filter: Option<&Filter>,
         limit: usize,
     ) -> Result<Requeued, StoreError> {
-        let mut ids = ids.to_vec();
+        let (mut done, mut asked) = (Requeued::default(), HashSet::new());
+        self.revive(ids, &mut asked, &mut done);
         if let Some(filter) = filter {
             let dead = Filter { status: Some(Status::Dead), ..filter.clone() };
             let page = Page { limit, ..Page::default() };
             let found = self.find(&dead, &page).await?.events;
-            ids.extend(found.into_iter().map(|listed| listed.event.id));
+            let found: Vec<EventId> = found.into_iter().map(|listed| listed.event.id).collect();
+            self.revive(&found, &mut asked, &mut done);
         }
+        self.0.bell.notify_waiters();
+        Ok(done)
+    }
+}
+
+impl MemoryCatalog {
+    /// Gives dead events a new life, each at its first mention.
+    fn revive(&self, ids: &[EventId], asked: &mut HashSet<EventId>, done: &mut Requeued) {
         let now = self.0.now();
         let mut state = self.0.state();
-        let mut done = Requeued::default();
-        for id in ids {
+        for id in ids.iter().copied().filter(|id| asked.insert(*id)) {
             let number = state.later + 1;
             let mut entries = state.entries.iter_mut();
             match entries.find(|entry| entry.row.id() == id && entry.row.place == Place::Dead) {
@@ -91,9 +101,6 @@ impl Catalog for MemoryCatalog {
                 None => done.skipped.push(id),
             }
         }
-        drop(state);
-        self.0.bell.notify_waiters();
-        Ok(done)
     }
 }
 
@@ -107,6 +114,7 @@ fn status(state: &State, entry: &Entry, now: Millis) -> Status {
         Place::Waiting(Shelf::Hot) if in_flight && state.lease.until > now => Status::Dispatching,
         Place::Waiting(Shelf::Hot) => Status::New,
         Place::Waiting(Shelf::Later) if in_flight && entry.row.due > now => Status::Dispatching,
+        Place::Waiting(Shelf::Later) if entry.row.attempt == 0 => Status::New,
         Place::Waiting(Shelf::Later) => Status::Retry,
         Place::Sent(_) => Status::Sent,
         Place::Dead => Status::Dead,

@@ -6,15 +6,19 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 
 use event::{Cause, Code, StoreError};
-use sqlx::{SqliteConnection, SqlitePool};
+use sqlx::pool::PoolConnection;
+use sqlx::{Sqlite, SqliteConnection};
 use tokio::sync::watch;
 
-use super::connect;
+use super::connect::{self, Readers};
 use super::error::Fault;
 use super::holding::Holding;
 use super::schema;
 use super::statements::{Statements, check_table};
 use crate::{Now, Setup};
+
+/// How many rows one page or one count looks at one by one.
+const MANY: i64 = 100_000;
 
 pub(super) struct Base {
     pub(super) path: PathBuf,
@@ -25,7 +29,9 @@ pub(super) struct Base {
     pub(super) history: bool,
     /// This relay, for the lease table.
     pub(super) owner: String,
-    pub(super) readers: SqlitePool,
+    pub(super) readers: Readers,
+    /// How many rows are searched or counted one by one where no index helps.
+    pub(super) many: i64,
     /// Counts rings.
     pub(super) bell: watch::Sender<u64>,
     holding: Mutex<Holding>,
@@ -42,7 +48,8 @@ impl Base {
         let owner = uuid::Uuid::now_v7().to_string();
         Ok(Arc::new(Base {
             log: log_of(&path),
-            readers: connect::readers(&path),
+            readers: Readers::new(&path),
+            many: MANY,
             table: setup.table.clone(),
             sql: Statements::new(&setup.table),
             history: setup.history,
@@ -88,8 +95,15 @@ impl Base {
         Ok(())
     }
 
-    /// Borrows a connection that only reads.
-    pub(super) async fn reader(&self) -> Result<sqlx::pool::PoolConnection<sqlx::Sqlite>, Fault> {
+    /// Borrows the lanes' connection for one short look. It only reads.
+    pub(super) async fn reader(&self) -> Result<PoolConnection<Sqlite>, Fault> {
+        let mut conn = self.readers.lane().await?;
+        self.check(&mut conn).await?;
+        Ok(conn)
+    }
+
+    /// Borrows a connection for a person's question. It only reads.
+    pub(super) async fn browse(&self) -> Result<PoolConnection<Sqlite>, Fault> {
         let mut conn = self.readers.acquire().await?;
         self.check(&mut conn).await?;
         Ok(conn)

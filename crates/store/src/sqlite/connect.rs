@@ -4,15 +4,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use event::{Cause, Code, StoreError};
+use sqlx::pool::PoolConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions, Row, SqliteConnection, SqlitePool};
+use sqlx::{ConnectOptions, Row, Sqlite, SqliteConnection, SqlitePool};
 
 use super::error::Fault;
 
 /// How long a writer waits for another one.
 const BUSY: Duration = Duration::from_secs(5);
-/// How many reads go on at once.
-const READERS: u32 = 4;
+/// How many people's questions are answered at once.
+const PEOPLE: u32 = 4;
 /// File systems on which locks between processes do not hold.
 const REMOTE: [&str; 8] =
     ["nfs", "nfs4", "cifs", "smb3", "smbfs", "ceph", "fuse.sshfs", "fuse.glusterfs"];
@@ -42,14 +43,44 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .disable_statement_logging()
 }
 
-/// Makes a pool of connections that only read. None is opened before it is needed.
-pub(super) fn readers(path: &Path) -> SqlitePool {
-    SqlitePoolOptions::new()
-        .max_connections(READERS)
-        .test_before_acquire(false)
-        .idle_timeout(None)
-        .max_lifetime(None)
-        .connect_lazy_with(options(path).pragma("query_only", "on"))
+/// The connections that only read. None is opened before it is needed.
+pub(super) struct Readers {
+    /// The lanes' own: their looks are short, and no person's search stands before them.
+    lanes: SqlitePool,
+    people: SqlitePool,
+}
+
+impl Readers {
+    pub(super) fn new(path: &Path) -> Readers {
+        let pool = |most: u32| {
+            SqlitePoolOptions::new()
+                .max_connections(most)
+                .test_before_acquire(false)
+                .idle_timeout(None)
+                .max_lifetime(None)
+                .connect_lazy_with(options(path).pragma("query_only", "on"))
+        };
+        Readers { lanes: pool(1), people: pool(PEOPLE) }
+    }
+
+    /// Borrows a connection for a question that may take long.
+    pub(super) async fn acquire(&self) -> Result<PoolConnection<Sqlite>, sqlx::Error> {
+        self.people.acquire().await
+    }
+
+    /// Borrows the lanes' connection for one look.
+    pub(super) async fn lane(&self) -> Result<PoolConnection<Sqlite>, sqlx::Error> {
+        self.lanes.acquire().await
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.people.is_closed()
+    }
+
+    pub(super) async fn close(&self) {
+        self.lanes.close().await;
+        self.people.close().await;
+    }
 }
 
 /// Opens a connection that writes. `create` makes the file if it is not there.

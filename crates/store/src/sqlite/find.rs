@@ -1,23 +1,28 @@
 //! Searching all four tables for a page of events, newest first.
 //!
-//! A page ends at a moment and an identity, so the next one costs no more than the first.
+//! A page ends at a moment and an identity, so the next one costs no more than the first. Where no
+//! index finds what is asked for, a page looks at a bounded part and says how far it came.
+
+mod place;
+mod reach;
 
 use std::collections::HashMap;
 
-use event::{
-    Cause, Code, Cursor, EventId, Filter, Listed, Listing, Millis, Page, Status, StoreError,
-};
+use event::{EventId, Filter, Listed, Listing, Millis, Page};
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Row, Sqlite, SqliteConnection};
 
+use self::place::Place;
+use self::reach::{Cut, Mark, Reach, made_at};
 use super::base::Base;
 use super::error::Fault;
 use super::glance::Glance;
 use super::rows;
 use super::statements::Sql;
 
-/// How many rows are searched or counted one by one where no index helps.
-pub(super) const MANY: i64 = 100_000;
+/// How much older, and how much younger, a row may be than the identity that its producer made
+/// for it, to be looked up at once.
+const NEAR: (i64, i64) = (2_000, 60_000);
 
 /// Lists a page.
 pub(super) async fn find(
@@ -26,126 +31,158 @@ pub(super) async fn find(
     filter: &Filter,
     page: &Page,
 ) -> Result<Listing, Fault> {
-    let search = Search::new(base, conn, filter, page).await?;
-    let mut found: Vec<(Place, Listed)> = Vec::new();
-    for place in Place::ALL.into_iter().filter(|place| place.may_hold(filter)) {
-        let query = search.bind(place.statement(base, filter), place);
-        for row in query.fetch_all(&mut *conn).await? {
-            found.push((place, listed(&row, place)?));
-        }
-    }
+    let now = Glance::read(base, conn, 0, Millis(0)).await?.now.0;
+    let reach = page.after.as_ref().map_or_else(|| Ok(Reach::start()), Reach::read)?;
+    let mut search = Search { base, filter, page, reach, now };
+    let (mut found, cut) = match filter.id {
+        Some(id) => (search.look_up(conn, id).await?, Cut::default()),
+        None => search.gather(conn).await?,
+    };
     found.sort_by_key(|(_, listed)| std::cmp::Reverse((listed.event.created, listed.event.id)));
-    let more = found.len() > page.limit;
+    let searched_to = cut.searched_to();
+    if let Some(floor) = searched_to {
+        let whole = |place: Place| place == Place::Hot && cut.ends_stretch();
+        found.retain(|(place, listed)| whole(*place) || listed.event.created.0 >= floor);
+    }
+    let full = found.len() > page.limit;
     found.truncate(page.limit);
     behind(base, conn, &mut found).await?;
     let events: Vec<Listed> = found.into_iter().map(|(_, listed)| listed).collect();
-    let next = events.last().filter(|_| more).map(|last| cursor(&last.event));
-    Ok(Listing { events, next, searched_to: None })
-}
-
-/// A table that a listing reads.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Hot,
-    Later,
-    Dead,
-    Sent,
-}
-
-impl Place {
-    const ALL: [Place; 4] = [Place::Hot, Place::Later, Place::Dead, Place::Sent];
-
-    fn may_hold(self, filter: &Filter) -> bool {
-        let of =
-            |statuses: &[Status]| filter.status.is_none_or(|wanted| statuses.contains(&wanted));
-        match self {
-            Place::Hot => filter.code.is_none() && of(&[Status::New, Status::Dispatching]),
-            Place::Later => of(&[Status::Retry, Status::Dispatching]),
-            Place::Dead => of(&[Status::Dead]),
-            Place::Sent => of(&[Status::Sent]),
-        }
-    }
-
-    fn statement<'a>(self, base: &'a Base, filter: &Filter) -> &'a Sql {
-        match self {
-            Place::Hot => &base.sql.find_hot,
-            Place::Later => &base.sql.find_later,
-            Place::Dead => &base.sql.find_dead,
-            Place::Sent if filter.id.is_some() => &base.sql.find_sent_id,
-            Place::Sent if filter.key.is_some() => &base.sql.find_sent_key,
-            Place::Sent => &base.sql.find_sent,
-        }
-    }
-
-    /// Names the status of a row of this table that is in flight, or is not.
-    fn status(self, out: bool) -> Status {
-        match (self, out) {
-            (Place::Hot | Place::Later, true) => Status::Dispatching,
-            (Place::Hot, false) => Status::New,
-            (Place::Later, false) => Status::Retry,
-            (Place::Dead, _) => Status::Dead,
-            (Place::Sent, _) => Status::Sent,
-        }
-    }
+    let next = match (events.last(), searched_to) {
+        (Some(last), _) if full => Some(search.reach.after_page(last, &cut)),
+        (_, Some(to)) if !full => Some(search.reach.after_search(to, &cut)),
+        _ => None,
+    };
+    let next = next.map(|reach| reach.cursor());
+    Ok(Listing { events, next, searched_to: searched_to.filter(|_| !full).map(Millis) })
 }
 
 /// What every statement of one search is given.
 struct Search<'a> {
+    base: &'a Base,
     filter: &'a Filter,
     page: &'a Page,
-    after: (i64, String),
-    floor: i64,
+    reach: Reach,
     now: i64,
 }
 
-impl<'a> Search<'a> {
-    async fn new(
-        base: &Base,
+/// Which part of a table a statement reads: two bounds of its own kind.
+type Part = (i64, i64);
+
+const WHOLE: Part = (i64::MIN, i64::MAX);
+
+impl Search<'_> {
+    /// Reads every table that may hold what is asked for, as far as one page may search.
+    async fn gather(
+        &mut self,
         conn: &mut SqliteConnection,
-        filter: &'a Filter,
-        page: &'a Page,
-    ) -> Result<Search<'a>, Fault> {
-        let after = match &page.after {
-            Some(cursor) => read_cursor(cursor)?,
-            None => (i64::MAX, String::new()),
-        };
-        let indexed = filter.id.is_some() || filter.key.is_some();
-        let narrowed = filter.kind.is_some() || filter.topic.is_some() || filter.code.is_some();
-        let mut floor = i64::MIN;
-        if narrowed && !indexed {
-            let query = base.sql.find_sent_floor.query().bind(after.0).bind(MANY);
-            let row = query.fetch_optional(&mut *conn).await?;
-            floor = row.map(|row| row.try_get(0)).transpose()?.unwrap_or(i64::MIN);
+    ) -> Result<(Vec<(Place, Listed)>, Cut), Fault> {
+        let (mut found, mut cut) = (Vec::new(), Cut::default());
+        for place in Place::ALL.into_iter().filter(|place| place.may_hold(self.filter)) {
+            let part = match place {
+                Place::Hot => {
+                    cut.hot = self.cut_hot(conn).await?;
+                    (cut.hot.map_or(i64::MIN, |(low, _)| low), self.reach.top)
+                }
+                _ => {
+                    let floor = self.floor(conn, place).await?;
+                    cut.floor = cut.floor.max(floor);
+                    (floor.unwrap_or(i64::MIN), i64::MAX)
+                }
+            };
+            let sql = place.page(&self.base.sql, self.filter);
+            self.read(conn, place, sql, part, &mut found).await?;
         }
-        let now = Glance::read(base, conn, 0, Millis(0)).await?.now;
-        Ok(Search { filter, page, after, floor, now: now.0 })
+        Ok((found, cut))
+    }
+
+    /// Looks an identity up: where its own moment says, and only if it is nowhere, everywhere.
+    async fn look_up(
+        &mut self,
+        conn: &mut SqliteConnection,
+        id: EventId,
+    ) -> Result<Vec<(Place, Listed)>, Fault> {
+        let mut found = Vec::new();
+        let places = || Place::ALL.into_iter().filter(|place| place.may_hold(self.filter));
+        for place in places() {
+            let part = match (place, made_at(id)) {
+                (Place::Dead | Place::Sent, _) => WHOLE,
+                (Place::Hot, Some(made)) => {
+                    let query = self.base.sql.find_hot_near.query().bind(made.0 - NEAR.0);
+                    let Some(row) = query.fetch_optional(&mut *conn).await? else { continue };
+                    (row.try_get(0)?, self.base.many)
+                }
+                (Place::Later, Some(made)) => (made.0 - NEAR.0, made.0 + NEAR.1),
+                (Place::Hot | Place::Later, None) => continue,
+            };
+            self.read(conn, place, place.by_id(&self.base.sql), part, &mut found).await?;
+        }
+        if found.is_empty() {
+            for place in places().filter(|place| matches!(place, Place::Hot | Place::Later)) {
+                let part = if place == Place::Hot { (i64::MIN, -1) } else { WHOLE };
+                self.read(conn, place, place.by_id(&self.base.sql), part, &mut found).await?;
+            }
+        }
+        Ok(found)
+    }
+
+    async fn read(
+        &self,
+        conn: &mut SqliteConnection,
+        place: Place,
+        sql: &Sql,
+        part: Part,
+        found: &mut Vec<(Place, Listed)>,
+    ) -> Result<(), Fault> {
+        let after = if place == Place::Hot { &self.reach.hot_after } else { &self.reach.after };
+        for row in self.bind(sql, after, part).fetch_all(conn).await? {
+            found.push((place, listed(&row)?));
+        }
+        Ok(())
+    }
+
+    /// Ends this page's stretch of the hot table.
+    async fn cut_hot(&mut self, conn: &mut SqliteConnection) -> Result<Option<(i64, i64)>, Fault> {
+        let query = self.base.sql.find_hot_floor.query().bind(self.reach.top).bind(self.base.many);
+        let row = query.fetch_one(conn).await?;
+        // Rows that come while a person reads on are newer than the listing.
+        self.reach.top = row.try_get(0)?;
+        let below: Option<i64> = row.try_get(1)?;
+        Ok(below.zip(row.try_get(2)?))
+    }
+
+    /// Reads how far back one page may search a table; `None` is to its beginning.
+    async fn floor(&self, conn: &mut SqliteConnection, place: Place) -> Result<Option<i64>, Fault> {
+        let Some(sql) = place.floor(&self.base.sql, self.filter) else { return Ok(None) };
+        let query = sql.query().bind(self.reach.after.created).bind(self.base.many);
+        let row = query.bind(self.filter.key.as_deref()).fetch_optional(conn).await?;
+        Ok(row.map(|row| row.try_get(0)).transpose()?)
     }
 
     fn bind<'q>(
         &'q self,
         sql: &Sql,
-        place: Place,
+        after: &'q Mark,
+        part: Part,
     ) -> sqlx::query::Query<'q, Sqlite, SqliteArguments> {
         let Filter { id, key, kind, topic, status, code } = self.filter;
-        let out = status.map(|status| status == Status::Dispatching);
         let limit = i64::try_from(self.page.limit).unwrap_or(i64::MAX - 1) + 1;
-        let bound = if place == Place::Sent { self.floor } else { MANY };
-        let query = sql.query().bind(self.after.0).bind(&self.after.1);
+        let query = sql.query().bind(after.created).bind(&after.id);
         let query = query.bind(id.map(|id| id.to_string())).bind(key.as_deref());
         let query = query.bind(kind.as_deref()).bind(topic.as_deref());
-        let query = query.bind(self.page.payloads).bind(limit).bind(bound);
-        query.bind(out).bind(self.now).bind(code.as_deref())
+        let query = query.bind(self.page.payloads).bind(limit).bind(part.0);
+        let query = query.bind(status.map(|status| status.as_str())).bind(self.now);
+        query.bind(code.as_deref()).bind(part.1)
     }
 }
 
-fn listed(row: &SqliteRow, place: Place) -> Result<Listed, Fault> {
-    let waits = matches!(place, Place::Hot | Place::Later);
-    let due: Option<i64> = row.try_get(10)?;
+fn listed(row: &SqliteRow) -> Result<Listed, Fault> {
+    let status: &str = row.try_get(8)?;
     Ok(Listed {
         event: rows::shown(row, 0)?,
-        status: place.status(row.try_get(8)?),
+        status: status.parse().expect("a statement names a status"),
         attempts: u32::try_from(row.try_get::<i64, _>(9)?).unwrap_or(u32::MAX),
-        next_attempt: due.map(Millis).filter(|_| waits),
+        next_attempt: row.try_get::<Option<i64>, _>(10)?.map(Millis),
         trail: rows::trail(row, 11)?,
         broker_id: row.try_get(12)?,
         updated: Millis(row.try_get(13)?),
@@ -169,7 +206,7 @@ async fn behind(
     }
     let json = serde_json::to_string(&keys).expect("texts are always JSON");
     let mut counts: HashMap<String, i64> = HashMap::new();
-    for row in base.sql.behind.query().bind(json).bind(MANY).fetch_all(conn).await? {
+    for row in base.sql.behind.query().bind(json).bind(base.many).fetch_all(conn).await? {
         counts.insert(rows::lenient(&row, 0)?.into_owned(), row.try_get(1)?);
     }
     for (_, listed) in found.iter_mut().filter(holds) {
@@ -177,18 +214,4 @@ async fn behind(
         listed.behind = count.and_then(|count| u64::try_from(*count).ok()).unwrap_or(0);
     }
     Ok(())
-}
-
-fn cursor(last: &event::Event) -> Cursor {
-    Cursor(format!("{}.{}", last.created.0, last.id))
-}
-
-fn read_cursor(Cursor(text): &Cursor) -> Result<(i64, String), StoreError> {
-    let parts = text.split_once('.').and_then(|(created, id)| {
-        Some((created.parse().ok()?, id.parse::<EventId>().ok()?.to_string()))
-    });
-    parts.ok_or_else(|| {
-        let detail = format!("{text:?} is no place in a listing; start again without it");
-        StoreError::Broken(Cause::new(Code::ConfigInvalid, detail))
-    })
 }

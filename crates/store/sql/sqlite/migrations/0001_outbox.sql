@@ -70,6 +70,8 @@ CREATE INDEX {outbox}_later_due ON {outbox}_later (due_at);
 CREATE INDEX {outbox}_later_holders ON {outbox}_later (biz_key, topic, seq)
     WHERE attempts > 0 AND biz_key IS NOT NULL;
 CREATE INDEX {outbox}_later_out ON {outbox}_later (due_at) WHERE unexplained > 0;
+CREATE INDEX {outbox}_later_created ON {outbox}_later (created_at, event_id);
+CREATE INDEX {outbox}_later_new ON {outbox}_later (attempts) WHERE attempts = 0;
 
 -- What was given up and waits for a person. Nothing deletes from it but a requeue.
 CREATE TABLE {outbox}_dead (
@@ -154,8 +156,8 @@ SELECT event_id AS id, event_id, topic, event_type, biz_key, payload, payload_by
 FROM {outbox}
 UNION ALL
 SELECT event_id, event_id, topic, event_type, biz_key, payload, payload_bytes, headers,
-    CASE WHEN unexplained > 0 AND due_at > (SELECT now FROM clock)
-        THEN 'DISPATCHING' ELSE 'RETRY' END,
+    CASE WHEN unexplained > 0 AND due_at > (SELECT now FROM clock) THEN 'DISPATCHING'
+        WHEN attempts = 0 THEN 'NEW' ELSE 'RETRY' END,
     attempts, due_at,
     json_extract(trail, '$[#-1].cause.code') || ': ' || json_extract(trail, '$[#-1].cause.detail'),
     NULL, created_at, moved_at
