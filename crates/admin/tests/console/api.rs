@@ -66,6 +66,44 @@ async fn pages_of_a_listing_hold_every_event_once() {
 }
 
 #[tokio::test]
+async fn a_search_that_stops_early_says_how_far_it_came_and_goes_on() {
+    let console = open().await;
+    let mail = listed(Event::new("mail.due", "MailDue", ""), Status::Sent, None);
+    let id = mail.event.id.to_string();
+    console.orders.rows.lock().unwrap().push(mail);
+    console.dead(9);
+    console.orders.reach.store(5, Ordering::Relaxed);
+    let path = "/api/v1/events?outbox=orders&topic=mail.due";
+    let page = console.get(path).await.json();
+    assert_eq!(page["events"], json!([]), "the newest five are others");
+    let reached = console.orders.rows.lock().unwrap()[5].event.created;
+    assert_eq!(page["searched_to"], json!(reached.to_string()));
+    let next = page["next"].as_str().expect("the search is not at its end");
+    let page = console.get(&format!("{path}&after={next}")).await.json();
+    assert_eq!(page["events"][0]["id"], json!(id));
+    assert_eq!((&page["next"], &page["searched_to"]), (&Value::Null, &Value::Null));
+}
+
+#[tokio::test]
+async fn an_id_that_stands_in_two_rows_is_shown_with_both() {
+    let console = open().await;
+    let id = console.dead(1).remove(0);
+    let mut again = console.orders.rows.lock().unwrap()[0].clone();
+    again.status = Status::Sent;
+    console.orders.rows.lock().unwrap().push(again);
+    let event = console.get(&format!("/api/v1/events/{id}")).await.json();
+    assert_eq!(event["status"], "SENT", "the newest row comes first");
+    assert_eq!(event["others"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        (&event["others"][0]["id"], &event["others"][0]["status"]),
+        (&json!(id), &json!("DEAD"))
+    );
+    let body = json!({"outbox": "orders", "ids": [id], "dry_run": true});
+    let told = console.post("/api/v1/requeue", &body.to_string()).await.json();
+    assert_eq!(told["requeued"], json!([id]), "one of its rows is dead");
+}
+
+#[tokio::test]
 async fn a_search_that_cannot_be_understood_is_refused() {
     let console = open().await;
     for query in ["outbox=orders&id=12", "outbox=orders&status=LOST", "outbox=orders&topik=x"] {
@@ -113,6 +151,24 @@ async fn a_filter_is_requeued_up_to_the_limit_and_the_rest_is_told() {
     assert_eq!((done["requeued"].as_array().unwrap().len(), &done["more"]), (3, &json!(false)));
     let counts = console.get("/api/v1/outboxes").await.json();
     assert_eq!(counts["outboxes"][0]["counts"]["dead"], 0, "the counts are fresh at once");
+}
+
+#[tokio::test]
+async fn a_dry_run_that_stops_counting_says_at_least() {
+    let console = open().await;
+    console.dead(1_003);
+    let ask = async |limit: usize| {
+        let body = json!({"outbox": "orders", "filter": {}, "limit": limit, "dry_run": true});
+        let told = console.post("/api/v1/requeue", &body.to_string()).await.json();
+        let count = told["requeued"].as_array().unwrap().len();
+        (count, told["at_least"].as_bool().unwrap(), told["more"].as_bool().unwrap())
+    };
+    assert_eq!(ask(5_000).await, (1_000, true, false));
+    assert_eq!(ask(1_000).await, (1_000, false, true));
+    console.orders.rows.lock().unwrap().truncate(1_000);
+    assert_eq!(ask(5_000).await, (1_000, false, false));
+    console.orders.reach.store(10, Ordering::Relaxed);
+    assert_eq!(ask(5_000).await, (200, true, false), "it does not search for ever");
 }
 
 #[tokio::test]
@@ -212,6 +268,10 @@ async fn the_description_names_every_route_of_the_api_and_nothing_else() {
         "/api/v1/requeue",
     ];
     assert_eq!(paths, BTreeSet::from(routes));
+    let schemas = description["components"]["schemas"].to_string();
+    for field in ["searched_to", "others", "at_least", "exact"] {
+        assert!(schemas.contains(&format!("\"{field}\":")), "{field} is described");
+    }
     for path in routes {
         let status = console.get(&path.replace("{id}", &id)).await.status;
         assert_ne!(status, 404, "{path} is served");

@@ -41,6 +41,9 @@ async fn a_foreign_host_name_is_turned_away() {
         assert_eq!(answer.status, 421, "{host}");
         assert_eq!(answer.json()["code"], "wrong-host");
     }
+    let page = console.ask("GET", "/", &[("host", "evil.example")], "").await.body;
+    assert!(page.contains("add it to `hosts` in the section [admin]"), "{page}");
+    assert!(!page.contains("id=\"nav-events\""), "a foreign name sees a page of the inside");
     let port = console.address.port();
     let host = format!("host: 127.0.0.1:{port}\r\nconnection: close\r\n\r\n");
     let absolute = format!("GET http://evil.example/api/v1/outboxes HTTP/1.1\r\n{host}");

@@ -51,6 +51,59 @@ async fn pages_are_turned_by_a_link_that_keeps_the_filter() {
 }
 
 #[tokio::test]
+async fn a_search_that_stops_early_says_how_far_it_came_and_leads_on() {
+    let console = open().await;
+    console.dead(9);
+    console.orders.reach.store(5, Ordering::Relaxed);
+    let reached = console.orders.rows.lock().unwrap()[4].event.created.to_string();
+    for path in ["/events?topic=mail.due", "/dead?topic=mail.due"] {
+        let page = console.get(path).await.body;
+        assert!(page.contains("matches so far"), "{path}");
+        let said = page.split("id=\"searched\"").nth(1).expect("it says how far it came");
+        assert!(said.contains(&format!("datetime=\"{reached}\"")), "{path}: {said}");
+        let next = said.split("id=\"page-next\" rel=\"next\" href=\"").nth(1).unwrap();
+        assert!(next.split("</a>").next().unwrap().ends_with(">Go on"), "{next}");
+        let next = next.split('"').next().unwrap().replace("&#38;", "&");
+        let page = console.get(&next).await.body;
+        assert!(page.contains("matches.") && !page.contains("id=\"searched\""), "{next}");
+    }
+    let whole = console.get("/events?status=DEAD&limit=3").await.body;
+    assert!(whole.contains(">Older</a>") && !whole.contains("id=\"searched\""));
+}
+
+#[tokio::test]
+async fn an_estimate_is_called_one() {
+    let console = open().await;
+    console.orders.rows.lock().unwrap().push(listed(Event::new("t", "T", ""), Status::New, None));
+    let hidden = "data-about hidden>about ";
+    let overview = console.get("/").await.body;
+    assert_eq!(overview.matches(hidden).count(), 4, "two cards and two outboxes");
+    assert!(console.get("/events").await.body.contains("NEW <span>1</span>"));
+    let console = open().await;
+    console.orders.estimates.store(true, Ordering::Relaxed);
+    let overview = console.get("/").await.body;
+    assert_eq!(overview.matches("data-about >about ").count(), 3, "the other outbox counts");
+    assert!(console.get("/events").await.body.contains("NEW <span>about 0</span>"));
+}
+
+#[tokio::test]
+async fn an_id_that_stands_in_two_rows_is_shown_with_both() {
+    let console = open().await;
+    let id = console.dead(1).remove(0);
+    let event = format!("/events/{id}");
+    assert!(!console.get(&event).await.body.contains("id=\"rows\""), "one row is the rule");
+    let mut again = console.orders.rows.lock().unwrap()[0].clone();
+    again.status = Status::Sent;
+    console.orders.rows.lock().unwrap().push(again);
+    let page = console.get(&event).await.body;
+    assert!(page.contains("This id stands in 2 rows"));
+    let rows = page.split("id=\"rows\"").nth(1).unwrap().split("</table>").next().unwrap();
+    let at = |status: &str| rows.find(&format!("<tr data-status=\"{status}\"")).unwrap();
+    assert!(at("SENT") < at("DEAD"), "newest first");
+    assert!(page.contains("id=\"requeue-one\""), "one of them can be requeued");
+}
+
+#[tokio::test]
 async fn a_wrong_field_is_told_on_the_page_itself() {
     let console = open().await;
     let page = console.get("/events?id=12").await;
@@ -150,6 +203,7 @@ async fn what_is_not_there_has_a_page() {
         let page = console.get(path).await;
         assert_eq!(page.status, 404, "{path}");
         assert!(is_page(&page) && page.body.contains("data-code=\"not-found\""), "{path}");
+        assert!(page.body.contains("id=\"nav-events\""), "{path} has a way on");
     }
     let answer = console.get("/api/v1/nowhere").await;
     assert_eq!((answer.status, answer.json()["code"].as_str()), (404, Some("not-found")));
@@ -197,6 +251,8 @@ async fn without_scripts_a_requeue_is_confirmed_on_a_page_and_told_on_another() 
     assert_eq!(console.still_dead(), 1);
     let again = console.post("/dead/requeue", &body).await.body;
     assert!(again.contains("Nothing was requeued") && again.contains("2 events skipped"));
+    let page = console.get("/dead/requeue?outbox=orders&all=true").await.body;
+    assert!(page.contains("max=\"10000\" value=\"1\""), "as many as there are: {page}");
     let all = format!("outbox=orders&all=true&count=10&topic=order.paid&form={value}");
     assert!(console.post("/dead/requeue", &all).await.body.contains("1 event requeued"));
     assert_eq!(console.still_dead(), 0);

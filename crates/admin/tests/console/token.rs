@@ -33,6 +33,8 @@ async fn without_the_token_only_health_and_the_login_are_open() {
         assert_eq!(answer.status, 303, "{path}");
         assert!(answer.header("location").unwrap().starts_with("/login?next=%2F"));
     }
+    let nowhere = console.get("/nowhere").await;
+    assert!(nowhere.status == 404 && !nowhere.body.contains("id=\"nav-events\""));
     assert_eq!(console.post("/api/v1/requeue", "{}").await.status, 401);
     assert_eq!(console.still_dead(), 1);
 }
@@ -65,6 +67,8 @@ async fn the_login_opens_a_session_that_scripts_cannot_read() {
     assert_eq!(page.status, 200);
     assert!(page.body.contains("id=\"logout\""));
     assert!(!page.body.contains("canary-token"));
+    let nowhere = console.ask("GET", "/nowhere", &[("cookie", &cookie)], "").await;
+    assert!(nowhere.status == 404 && nowhere.body.contains("id=\"logout\""));
     let forged = cookie.replace('.', ".A");
     assert_eq!(console.ask("GET", "/dead", &[("cookie", &forged)], "").await.status, 303);
 }
