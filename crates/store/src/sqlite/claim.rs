@@ -41,7 +41,7 @@ impl Work for Claiming {
             May::Take => self.take(base, conn, glance.now, until).await?,
         };
         let lapsed = self.lapse(base, conn, glance.now).await?;
-        let mut pick = Pick::new(self.lane, self.want, glance.now, fence);
+        let mut pick = Pick::new(self.lane, self.want, &glance, fence);
         pick.inform(base, conn).await?;
         base.holding().desks[self.lane].hand.open(fence, until);
         let due = glance.due.is_some_and(|due| due <= glance.now);

@@ -9,6 +9,7 @@ use std::time::Duration;
 use event::{Address, Claim, Fence, Hand, Millis, Moment, Outcome, Shelf};
 
 use super::glance::Glance;
+use super::sift::Passed;
 use crate::Lane;
 
 /// What a relay may do, by what it holds and what it sees.
@@ -131,6 +132,7 @@ pub(super) struct Desk {
     /// Whether the hand knows which keys wait for another attempt.
     pub(super) informed: bool,
     pub(super) seen: Option<Seen>,
+    pub(super) passed: Passed,
     /// The ring that the newest claim has heard.
     pub(super) heard: u64,
     /// Hot rows in flight, and until when.
@@ -142,7 +144,16 @@ impl Desk {
     pub(super) fn new(lane: Lane) -> Desk {
         let hand = Hand::new(lane.order);
         let (hot, later) = (BTreeMap::new(), HashMap::new());
-        Desk { lane, hand, informed: false, seen: None, heard: 0, hot, later }
+        Desk {
+            lane,
+            hand,
+            informed: false,
+            seen: None,
+            passed: Passed::default(),
+            heard: 0,
+            hot,
+            later,
+        }
     }
 
     /// Starts again with nothing.
@@ -150,6 +161,7 @@ impl Desk {
         self.hand.clear();
         self.informed = false;
         self.seen = None;
+        self.passed = Passed::default();
         self.hot.clear();
         self.later.clear();
     }
@@ -197,8 +209,14 @@ impl Desk {
         }
     }
 
-    /// Takes an outcome in.
-    pub(super) fn settle(&mut self, address: Address, fence: Fence, outcome: &Outcome) {
+    /// Takes an outcome in. The row is not due before `now`, whatever becomes of it.
+    pub(super) fn settle(
+        &mut self,
+        address: Address,
+        fence: Fence,
+        outcome: &Outcome,
+        now: Millis,
+    ) {
         match address.shelf {
             Shelf::Hot => {
                 self.hot.remove(&address.number);
@@ -208,6 +226,7 @@ impl Desk {
             }
         }
         self.hand.settle(address, fence, outcome);
+        self.passed.spoil(now);
         self.seen = None;
     }
 

@@ -22,6 +22,7 @@ mod requeue;
 mod rows;
 mod schema;
 mod settle;
+mod sift;
 mod statements;
 #[cfg(test)]
 mod tests;

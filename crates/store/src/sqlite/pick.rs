@@ -4,13 +4,14 @@
 
 use std::collections::HashMap;
 
-use event::{Address, Cause, Claim, Event, Fence, Joins, Millis, Moment, Outcome, Shelf, Want};
+use event::{Address, Cause, Claim, Event, Fence, Millis, Moment, Outcome, Shelf, Want};
 use futures_util::TryStreamExt;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
 use super::base::Base;
 use super::error::Fault;
+use super::glance::Glance;
 use super::rows;
 
 /// How many hot rows a claim looks at in vain, at the most; the cursor goes on from there.
@@ -18,13 +19,15 @@ const IN_VAIN: i64 = 20_000;
 
 /// A claim under way.
 pub(super) struct Pick {
-    lane: usize,
-    want: Want,
-    now: Millis,
-    until: Millis,
+    pub(super) lane: usize,
+    pub(super) want: Want,
+    pub(super) now: Millis,
+    pub(super) until: Millis,
+    /// The newest later row's number.
+    pub(super) newest: i64,
     fence: Fence,
     pub(super) claims: Vec<Claim>,
-    bytes: usize,
+    pub(super) bytes: usize,
     /// Whether nothing more may be taken: a suspect goes alone.
     pub(super) closed: bool,
     /// Whether every later row that is due was looked at.
@@ -36,12 +39,13 @@ pub(super) struct Pick {
 }
 
 impl Pick {
-    pub(super) fn new(lane: usize, want: Want, now: Millis, fence: Fence) -> Pick {
+    pub(super) fn new(lane: usize, want: Want, glance: &Glance, fence: Fence) -> Pick {
         Pick {
             lane,
             want,
-            now,
-            until: now + want.lease,
+            now: glance.now,
+            until: glance.now + want.lease,
+            newest: glance.newest,
             fence,
             claims: Vec::new(),
             bytes: 0,
@@ -79,7 +83,7 @@ impl Pick {
     }
 
     /// Tells whether a payload fits beside what was taken.
-    fn fits(&self, size: usize, taken: usize) -> bool {
+    pub(super) fn fits(&self, size: usize, taken: usize) -> bool {
         taken == 0 || self.bytes + size <= self.want.bytes
     }
 
@@ -88,7 +92,7 @@ impl Pick {
         base: &Base,
         conn: &mut SqliteConnection,
     ) -> Result<(), Fault> {
-        let numbers = self.pick_later(base, conn).await?;
+        let numbers = self.sift(base, conn).await?;
         if numbers.is_empty() {
             return Ok(());
         }
@@ -113,52 +117,12 @@ impl Pick {
                     self.claims.push(claim);
                 }
                 Err(cause) => {
-                    desk.settle(address, self.fence, &Outcome::Dead(cause.clone()));
+                    desk.settle(address, self.fence, &Outcome::Dead(cause.clone()), self.now);
                     self.bad.push((address, attempt, cause));
                 }
             }
         }
         Ok(())
-    }
-
-    /// Chooses among the later rows that are due.
-    async fn pick_later(
-        &mut self,
-        base: &Base,
-        conn: &mut SqliteConnection,
-    ) -> Result<Vec<i64>, Fault> {
-        let mut numbers = Vec::new();
-        self.all_seen = false;
-        let query = base.sql.due_later.query().bind(self.now.0);
-        let mut due = query.fetch(conn);
-        while let Some(row) = due.try_next().await? {
-            let (number, birth) = (row.try_get(0)?, row.try_get(1)?);
-            let mut holding = base.holding();
-            let desk = &mut holding.desks[self.lane];
-            if !desk.lane.topics.take(&rows::lenient(&row, 2)?) {
-                continue;
-            }
-            let unexplained: i64 = row.try_get(4)?;
-            let suspect = unexplained >= i64::from(event::Row::SUSPECT);
-            let joins = Joins::of(suspect, numbers.len());
-            let size = usize::try_from(row.try_get::<i64, _>(5)?).unwrap_or(usize::MAX);
-            let full = numbers.len() == self.want.retries();
-            if joins == Joins::NotNow || full || !self.fits(size, numbers.len()) {
-                return Ok(numbers);
-            }
-            let key = rows::lenient(&row, 3)?;
-            let key = (!key.is_empty()).then_some(&*key);
-            if desk.hand.offer_later(address(Shelf::Later, number), key, birth) {
-                numbers.push(number);
-                self.bytes += size;
-                self.closed = joins == Joins::Alone;
-                if self.closed {
-                    return Ok(numbers);
-                }
-            }
-        }
-        self.all_seen = true;
-        Ok(numbers)
     }
 
     pub(super) async fn hot(
@@ -255,6 +219,6 @@ impl Pick {
     }
 }
 
-fn address(shelf: Shelf, number: i64) -> Address {
+pub(super) fn address(shelf: Shelf, number: i64) -> Address {
     Address { shelf, shard: 0, number }
 }

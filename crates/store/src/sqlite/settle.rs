@@ -39,7 +39,7 @@ impl Work for Settling {
                 Some(now) => {
                     let moves = self.moves(base, &fresh, now);
                     moves.write(base, conn, fence, now).await?;
-                    self.apply(base, &fresh);
+                    self.apply(base, &fresh, now);
                 }
                 None => {
                     base.holding().lose();
@@ -135,11 +135,11 @@ impl Settling {
         moves
     }
 
-    fn apply(&mut self, base: &Base, fresh: &[bool]) {
+    fn apply(&mut self, base: &Base, fresh: &[bool], now: Millis) {
         let mut holding = base.holding();
         let desk = &mut holding.desks[self.lane];
         for (end, _) in self.ends.iter().zip(fresh).filter(|(_, fresh)| **fresh) {
-            desk.settle(end.address, end.fence, &end.outcome);
+            desk.settle(end.address, end.fence, &end.outcome, now);
         }
         self.applied = true;
     }
