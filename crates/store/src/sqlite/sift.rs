@@ -23,6 +23,12 @@ pub(super) struct Passed {
 }
 
 impl Passed {
+    /// Returns the due time and the number of the last row that was passed.
+    #[cfg(test)]
+    pub(super) fn place(&self) -> (Millis, i64) {
+        (self.due, self.number)
+    }
+
     /// Forgets what was passed when a row of this lane may have come to stand there: one that is
     /// due at `due` or later.
     pub(super) fn spoil(&mut self, due: Millis) {

@@ -1,6 +1,7 @@
 //! What only the inside can see: how statements are planned, and that work shares commits.
 
 mod listing;
+mod sift;
 
 use std::sync::Arc;
 use std::time::Duration;
