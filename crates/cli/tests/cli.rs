@@ -222,7 +222,7 @@ fn a_url_is_enough_without_a_config() {
     let id = home.put(&[&["a", "B", "x", "--due", "1h"], &url[..]].concat());
     let shown = home.fine(&[&["events", "show", &id, "--json", "--payload"], &url[..]].concat());
     let shown = json(&shown);
-    assert_eq!((&shown["status"], &shown["payload"]), (&"RETRY".into(), &"x".into()));
+    assert_eq!((&shown["status"], &shown["payload"]), (&"NEW".into(), &"x".into()));
     home.fine(&[&["doctor"], &url[..]].concat());
 }
 

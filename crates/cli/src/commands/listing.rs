@@ -1,7 +1,7 @@
 //! Finding events and showing them: what `events` and `dead` have in common.
 
 use clap::Args;
-use event::{Cursor, EXPLANATIONS, EventId, Filter, Listed, Listing, Page, Status};
+use event::{Catalog, Cursor, EXPLANATIONS, EventId, Filter, Listed, Listing, Page, Status};
 use serde_json::{Value, json};
 
 use crate::args::{Global, Which};
@@ -81,52 +81,61 @@ pub(crate) struct List {
 }
 
 impl List {
-    /// Lists events of one status or of any, page by page, up to the limit.
+    /// Lists events of one status or of any.
     pub(crate) async fn answer(
         &self,
         status: Option<Status>,
         global: &Global,
         out: Out,
     ) -> anyhow::Result<End> {
-        const PAGE: usize = 500;
         let opened = outboxes::open_one(global, &self.which).await?;
         let catalog = opened.outbox.catalog();
+        let all = self.gather(&*catalog, status, |events| {
+            if out.json {
+                for listed in events {
+                    out.value(&Value::Object(rows::json(&opened.name, listed)))?;
+                }
+            }
+            Ok(())
+        });
+        let all = all.await?;
+        opened.outbox.close().await;
+        if !out.json && !all.events.is_empty() {
+            out.table(&rows::table(&all.events))?;
+        }
+        if let Some(text) = ending(&all) {
+            out.aside(Tone::Dim, text);
+        }
+        if let (true, Some(to)) = (out.json, all.searched_to) {
+            // A script must not take what was found so far for all that there is.
+            out.value(&json!({ "searched_to": to.to_string(), "next": all.next }))?;
+        }
+        Ok(End::Fine)
+    }
+
+    /// Gathers page after page, up to the limit or to where a search stopped early.
+    async fn gather(
+        &self,
+        catalog: &dyn Catalog,
+        status: Option<Status>,
+        each: impl Fn(&[Listed]) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Listing> {
+        const PAGE: usize = 500;
         let filter = self.narrow.filter(status);
         let mut all = Listing { next: self.after.clone().map(Cursor), ..Listing::default() };
         while all.events.len() < self.limit {
             let limit = (self.limit - all.events.len()).min(PAGE);
             let page = Page { limit, after: all.next.take(), payloads: false };
             let listing = catalog.find(&filter, &page).await?;
-            if out.json {
-                for listed in &listing.events {
-                    out.value(&Value::Object(rows::json(&opened.name, listed)))?;
-                }
-            }
+            each(&listing.events)?;
             all.events.extend(listing.events);
             (all.next, all.searched_to) = (listing.next, listing.searched_to);
             if all.next.is_none() || all.searched_to.is_some() {
                 break;
             }
         }
-        opened.outbox.close().await;
-        say(&all, out)?;
-        Ok(End::Fine)
+        Ok(all)
     }
-}
-
-/// Says the table, and how the list ends. Events as JSON were said as they came.
-fn say(all: &Listing, out: Out) -> anyhow::Result<()> {
-    if !out.json && !all.events.is_empty() {
-        out.table(&rows::table(&all.events))?;
-    }
-    if let Some(text) = ending(all) {
-        out.aside(Tone::Dim, text);
-    }
-    if let (true, Some(to)) = (out.json, all.searched_to) {
-        // A script must not take what was found so far for all that there is.
-        out.value(&json!({ "searched_to": to.to_string(), "next": all.next }))?;
-    }
-    Ok(())
 }
 
 fn ending(all: &Listing) -> Option<String> {
@@ -231,9 +240,70 @@ pub(crate) async fn walk(
 
 #[cfg(test)]
 mod tests {
-    use event::Millis;
+    use async_trait::async_trait;
+    use event::{Counts, Event, Millis, Requeued, Row, StoreError};
 
     use super::*;
+
+    /// Three pages; the search stops early at the end of the second.
+    struct Pages;
+
+    #[async_trait]
+    impl Catalog for Pages {
+        async fn find(&self, _: &Filter, page: &Page) -> Result<Listing, StoreError> {
+            let event = || Event::new("a.b", "C", "x");
+            let mut events = vec![Row::new(event()), Row::new(event())];
+            events.truncate(page.limit);
+            let events = events.into_iter().map(listed).collect();
+            let (next, to) = match page.after.as_ref().map(|Cursor(after)| after.as_str()) {
+                None => (Some("second"), None),
+                Some("second") => (Some("third"), Some(Millis(7))),
+                Some(_) => (None, None),
+            };
+            Ok(Listing { events, ..listing(next, to) })
+        }
+
+        async fn count(&self) -> Result<Counts, StoreError> {
+            Ok(Counts::default())
+        }
+
+        async fn requeue(
+            &self,
+            _: &[EventId],
+            _: Option<&Filter>,
+            _: usize,
+        ) -> Result<Requeued, StoreError> {
+            Ok(Requeued::default())
+        }
+    }
+
+    fn listed(row: Row) -> Listed {
+        Listed {
+            status: Status::New,
+            attempts: row.attempt,
+            next_attempt: Some(row.due),
+            trail: row.trail,
+            broker_id: None,
+            updated: row.event.created,
+            behind: 0,
+            event: row.event,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_list_goes_on_to_its_limit_or_to_where_the_search_stopped_early() {
+        for (limit, after, found, next, to) in [
+            (1, None, 1, Some("second"), None),
+            (50, None, 4, Some("third"), Some(Millis(7))),
+            (50, Some("third"), 2, None, None),
+        ] {
+            let after = after.map(str::to_owned);
+            let list = List { narrow: Narrow::default(), limit, after, which: Which::default() };
+            let all = list.gather(&Pages, None, |_| Ok(())).await.unwrap();
+            let said = all.next.map(|Cursor(next)| next);
+            assert_eq!((all.events.len(), said.as_deref(), all.searched_to), (found, next, to));
+        }
+    }
 
     fn listing(next: Option<&str>, searched_to: Option<Millis>) -> Listing {
         let next = next.map(|next| Cursor(next.to_owned()));

@@ -14,6 +14,8 @@ use crate::table::{Align, Cell, Table, Tone};
 /// Show how many events are where, for each outbox.
 #[derive(Args, Debug)]
 #[command(after_help = "\
+A ~ marks an estimate from above: beyond some hundred thousand rows nobody counts one by one.
+
 The database knows the events, but not the relay. What a lane does (it runs, rests because its
 destination is down, or waits for the database) its relay tells: on the console's overview, at
 /api/v1/pulse, and as postbox_lane_up at /metrics.
@@ -73,14 +75,17 @@ fn row(name: &str, counts: &Counts) -> Vec<Cell> {
         let tone = if count == 0 { Tone::Dim } else { tone };
         Cell::new(count.to_string()).tone(tone)
     };
-    let new = if counts.exact { counts.new.to_string() } else { format!("~{}", counts.new) };
+    let about = |count: u64, tone| match counts.exact || count == 0 {
+        true => number(count, tone),
+        false => Cell::new(format!("~{count}")).tone(tone),
+    };
     let oldest = counts.oldest_due.map(|due| duration::short(counts.now.since(due)));
     vec![
         name.into(),
-        Cell::new(new).tone(if counts.new == 0 { Tone::Dim } else { Tone::Plain }),
+        about(counts.new, Tone::Plain),
         number(counts.dispatching, Tone::Plain),
-        number(counts.retry, Tone::Warn),
-        number(counts.dead, Tone::Bad),
+        about(counts.retry, Tone::Warn),
+        about(counts.dead, Tone::Bad),
         number(counts.sent, Tone::Good),
         Cell::new(oldest.unwrap_or_else(|| "-".to_owned())),
     ]
@@ -102,4 +107,21 @@ fn view(name: &str, counts: &Counts) -> Value {
         },
         "problem": null,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_counted_one_by_one_is_marked() {
+        let counts = Counts { new: 7, retry: 3, sent: 9, exact: true, ..Counts::default() };
+        let said = |exact| {
+            let mut table = Table::new(&[("", Align::Left); 7]);
+            table.row(row("orders", &Counts { exact, ..counts }));
+            table.lines(false)[1].split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(said(true), ["orders", "7", "0", "3", "0", "9", "-"]);
+        assert_eq!(said(false), ["orders", "~7", "0", "~3", "0", "9", "-"]);
+    }
 }
