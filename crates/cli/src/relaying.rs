@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use event::{Cause, Keep, StoreError};
+use event::{Keep, StoreError};
 use relay::{Lane, SystemClock, Unrouted};
 use telemetry::Telemetry;
 use tokio::net::TcpListener;
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{self, Config};
 use crate::outboxes::{Chosen, Opened};
-use crate::wire;
+use crate::wire::{self, Sinks};
 
 /// A relay that is open, and does not run yet.
 pub(crate) struct Relaying {
@@ -23,7 +23,7 @@ pub(crate) struct Relaying {
     outboxes: Vec<Arc<Opened>>,
     telemetry: Telemetry,
     listener: Option<TcpListener>,
-    ready: Arc<AtomicBool>,
+    started: Arc<AtomicBool>,
 }
 
 /// What ends on its own: a lane, or the console.
@@ -43,15 +43,12 @@ impl Relaying {
         }
         let listener = match &config.admin {
             admin if admin.off => None,
-            admin => Some(TcpListener::bind(admin.listen).await.with_context(|| {
-                let listen = admin.listen;
-                format!(
-                    "cannot listen on {listen}; change `listen` in [admin], or set `off = true`"
-                )
-            })?),
+            admin => {
+                Some(TcpListener::bind(admin.listen).await.with_context(|| taken(admin.listen))?)
+            }
         };
-        let (telemetry, ready) = (Telemetry::install(), Arc::default());
-        Ok(Relaying { config, outboxes, telemetry, listener, ready })
+        let (telemetry, started) = (Telemetry::install(), Arc::default());
+        Ok(Relaying { config, outboxes, telemetry, listener, started })
     }
 
     /// Returns where the console listens.
@@ -69,26 +66,15 @@ impl Relaying {
         let stop = stop.child_token();
         let end = CancellationToken::new();
         let mut around = self.around(&stop, &end);
-        let mut lanes = JoinSet::new();
+        let (mut lanes, sinks) = (JoinSet::new(), Sinks::new());
         for (outbox, opened) in self.config.outboxes.iter().zip(&self.outboxes) {
-            for lane in self.lanes(outbox, opened)? {
-                lanes.spawn(run_lane(lane, opened.clone(), self.config.policy.rest, stop.clone()));
+            for lane in self.lanes(outbox, opened, &sinks)? {
+                lanes.spawn(run_lane(lane, stop.clone()));
             }
             around.spawn(self.chores(outbox, opened, stop.clone()));
         }
-        self.ready.store(true, Ordering::Relaxed);
-        let mut failed: Option<String> = None;
-        loop {
-            let ended = tokio::select! {
-                ended = lanes.join_next() => ended,
-                Some(ended) = around.join_next() => Some(ended),
-            };
-            let Some(ended) = ended else { break };
-            if let Err(text) = ended.unwrap_or_else(|panic| Err(format!("broke down: {panic}"))) {
-                failed.get_or_insert(text);
-                stop.cancel();
-            }
-        }
+        self.started.store(true, Ordering::Relaxed);
+        let failed = until_ended(&mut lanes, &mut around, &stop).await;
         end.cancel();
         while around.join_next().await.is_some() {}
         for opened in &self.outboxes {
@@ -102,11 +88,10 @@ impl Relaying {
         let mut around = JoinSet::new();
         let Some(listener) = self.listener.take() else { return around };
         let catalogs = self.outboxes.iter().map(|o| (o.name.clone(), o.outbox.catalog()));
-        let (ready, stop) = (self.ready.clone(), stop.clone());
         let console = admin::Console {
             outboxes: catalogs.collect(),
             pulse: Arc::new(self.telemetry.clone()),
-            ready: Arc::new(move || ready.load(Ordering::Relaxed) && !stop.is_cancelled()),
+            ready: self.ready(stop),
         };
         let options = admin::Options {
             token: self.config.admin.token.as_ref().map(|token| token.value.clone()),
@@ -129,12 +114,30 @@ impl Relaying {
         around
     }
 
-    fn lanes(&self, outbox: &config::Outbox, opened: &Opened) -> anyhow::Result<Vec<Lane>> {
+    /// Says whether this relay does its work: its lanes are started, it does not stop, and every
+    /// store answers. A destination that is down is not asked: to start again would not help.
+    fn ready(&self, stop: &CancellationToken) -> Arc<dyn Fn() -> bool + Send + Sync> {
+        let names: Vec<String> = self.outboxes.iter().map(|opened| opened.name.clone()).collect();
+        let (started, stop) = (self.started.clone(), stop.clone());
+        let telemetry = self.telemetry.clone();
+        Arc::new(move || {
+            let answers = || names.iter().all(|name| telemetry.answers(name).is_ok());
+            started.load(Ordering::Relaxed) && !stop.is_cancelled() && answers()
+        })
+    }
+
+    fn lanes(
+        &self,
+        outbox: &config::Outbox,
+        opened: &Opened,
+        sinks: &Sinks,
+    ) -> anyhow::Result<Vec<Lane>> {
         let mut lanes = Vec::new();
         for planned in wire::plan(&self.config, &outbox.name) {
             let sink: Arc<dyn event::Sink> = match planned.sink {
                 None => Arc::new(Unrouted),
-                Some(sink) => wire::sink(sink, &outbox.name)
+                Some(sink) => sinks
+                    .sink(sink, &outbox.name)
                     .map_err(|cause| anyhow::anyhow!("[sink.{}]: {cause}", sink.name))?,
             };
             let name = planned.name().to_owned();
@@ -182,32 +185,40 @@ fn options(outbox: &config::Outbox, routed: bool) -> relay::Options {
     }
 }
 
-/// Runs a lane once its store answers.
-async fn run_lane(
-    lane: Lane,
-    opened: Arc<Opened>,
-    rest: Duration,
-    stop: CancellationToken,
-) -> Ended {
-    let told = |cause: &Cause| {
-        let (outbox, sink) = (&lane.outbox, &lane.sink_name);
-        Err(format!("the lane from {outbox} to {sink} ended: {cause}"))
-    };
+/// Waits until every lane has ended. Returns the first thing that ended badly, which stops the rest.
+async fn until_ended(
+    lanes: &mut JoinSet<Ended>,
+    around: &mut JoinSet<Ended>,
+    stop: &CancellationToken,
+) -> Option<String> {
+    let mut failed = None;
     loop {
-        match opened.ready().await {
-            Ok(()) => break,
-            Err(StoreError::Broken(cause)) => return told(&cause),
-            Err(StoreError::Down(cause)) => {
-                tracing::warn!(outbox = lane.outbox, %cause, "the store is down; waiting for it");
-                let waited = stop.run_until_cancelled(tokio::time::sleep(rest)).await;
-                if waited.is_none() {
-                    return Ok(());
-                }
-            }
+        let ended = tokio::select! {
+            ended = lanes.join_next() => ended,
+            Some(ended) = around.join_next() => Some(ended),
+        };
+        let Some(ended) = ended else { return failed };
+        if let Err(text) = ended.unwrap_or_else(|panic| Err(format!("broke down: {panic}"))) {
+            failed.get_or_insert(text);
+            stop.cancel();
         }
     }
-    let ended = lane.run(&stop).await;
-    ended.or_else(|cause| told(&cause))
+}
+
+/// Runs a lane. One that panics is named, as is one that cannot go on.
+async fn run_lane(lane: Lane, stop: CancellationToken) -> Ended {
+    let name = format!("the lane from {} to {}", lane.outbox, lane.sink_name);
+    match tokio::spawn(async move { lane.run(&stop).await }).await {
+        Ok(ended) => ended.map_err(|cause| format!("{name} ended: {cause}")),
+        Err(panic) => Err(format!("{name} broke down: {panic}")),
+    }
+}
+
+fn taken(listen: SocketAddr) -> String {
+    format!(
+        "cannot listen on {listen}; if another relay runs here, give this one its own `listen` in \
+         [admin] (POSTBOX__ADMIN__LISTEN=127.0.0.1:0 takes a free port) or set `off = true` there"
+    )
 }
 
 /// Opens an outbox, waiting for a store that is down.
@@ -220,6 +231,69 @@ async fn wait_open(chosen: &Chosen) -> Result<Opened, StoreError> {
                 tokio::time::sleep(PAUSE).await;
             }
             answered => return answered,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use event::{Cause, Claim, Code, Settled, Settlement, Source, Want};
+
+    use super::*;
+
+    /// A source that cannot go on: it panics, or it is broken.
+    struct Bad {
+        panics: bool,
+    }
+
+    #[async_trait]
+    impl Source for Bad {
+        async fn claim(&self, _: &Want) -> Result<Vec<Claim>, StoreError> {
+            assert!(!self.panics, "as the test says");
+            Err(StoreError::Broken(Cause::new(Code::StoreBroken, "as the test says")))
+        }
+
+        async fn settle(&self, _: &[Settlement]) -> Result<Settled, StoreError> {
+            unreachable!("nothing was claimed")
+        }
+
+        async fn wait(&self, _: Duration) {}
+
+        async fn release(&self) -> Result<(), StoreError> {
+            Ok(())
+        }
+    }
+
+    fn lane(panics: bool) -> Lane {
+        let text = "[outbox.orders]\nurl = \"sqlite:nowhere\"\n[sink.out]\nkind = \"stdout\"\n\
+                    [[route]]\ntopic = \"*\"\nsink = \"out\"\n";
+        let config = config::parse("test", text, []).unwrap();
+        Lane {
+            outbox: "orders".into(),
+            sink_name: "stock".into(),
+            source: Arc::new(Bad { panics }),
+            sink: Arc::new(Unrouted),
+            clock: Arc::new(SystemClock),
+            policy: config.policy.clone(),
+            options: options(&config.outboxes[0], true),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lane_that_panics_or_cannot_go_on_ends_the_relay_by_name() {
+        for (panics, how) in [(true, "broke down"), (false, "ended: store-broken")] {
+            let stop = CancellationToken::new();
+            let (mut lanes, mut around) = (JoinSet::new(), JoinSet::new());
+            lanes.spawn(run_lane(lane(panics), stop.clone()));
+            let other = stop.clone();
+            lanes.spawn(async move {
+                other.cancelled().await;
+                Ok(())
+            });
+            let failed = until_ended(&mut lanes, &mut around, &stop).await.unwrap();
+            assert!(failed.starts_with("the lane from orders to stock "), "{failed}");
+            assert!(failed.contains(how), "{failed}");
         }
     }
 }

@@ -2,29 +2,51 @@
 
 use std::sync::Arc;
 
+use broker::gate::Gates;
 use broker::http::{Http, Mode, Options};
 use broker::stdout::Stdout;
 use event::{Cause, Sink, Topics};
 
 use crate::config::{self, Config, Kind, Route};
 
-/// Makes a sink for the events of one outbox. Nothing is connected yet.
+/// Makes the sinks of one process. All that lead to one destination share its gate, and all that
+/// write to standard output write to the same one, whichever outboxes they serve.
+pub(crate) struct Sinks {
+    gates: Gates,
+    stdout: Stdout,
+}
+
+impl Sinks {
+    /// Starts with none.
+    pub(crate) fn new() -> Sinks {
+        Sinks { gates: Gates::default(), stdout: Stdout::new("") }
+    }
+
+    /// Makes a sink for the events of one outbox. Nothing is connected yet.
+    pub(crate) fn sink(&self, sink: &config::Sink, outbox: &str) -> Result<Arc<dyn Sink>, Cause> {
+        let http = match &sink.kind {
+            Kind::Stdout => return Ok(Arc::new(self.stdout.of(outbox))),
+            Kind::Http(http) => http,
+        };
+        let headers = http.headers.iter();
+        let headers = headers.map(|(name, sealed)| (name.clone(), sealed.value.clone()));
+        let options = Options {
+            mode: if http.structured { Mode::Structured } else { Mode::Binary },
+            timeout: http.timeout,
+            secrets: http.secrets.iter().map(|sealed| sealed.value.clone()).collect(),
+            headers: headers.collect(),
+            allow_private: http.allow_private,
+            concurrency: http.concurrency,
+            gates: self.gates.clone(),
+            ..Options::new(http.url.reveal(), outbox)
+        };
+        Ok(Arc::new(Http::new(options)?))
+    }
+}
+
+/// Makes a sink by itself, to look at it.
 pub(crate) fn sink(sink: &config::Sink, outbox: &str) -> Result<Arc<dyn Sink>, Cause> {
-    let http = match &sink.kind {
-        Kind::Stdout => return Ok(Arc::new(Stdout::new(outbox))),
-        Kind::Http(http) => http,
-    };
-    let headers = http.headers.iter().map(|(name, sealed)| (name.clone(), sealed.value.clone()));
-    let options = Options {
-        mode: if http.structured { Mode::Structured } else { Mode::Binary },
-        timeout: http.timeout,
-        secrets: http.secrets.iter().map(|sealed| sealed.value.clone()).collect(),
-        headers: headers.collect(),
-        allow_private: http.allow_private,
-        concurrency: http.concurrency,
-        ..Options::new(http.url.reveal(), outbox)
-    };
-    Ok(Arc::new(Http::new(options)?))
+    Sinks::new().sink(sink, outbox)
 }
 
 /// One lane: the sink, or none for what no route takes, and its topics.

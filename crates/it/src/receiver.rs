@@ -1,6 +1,7 @@
 //! A destination that writes down everything it gets, and answers as the test says.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -42,6 +43,20 @@ pub fn slow(after: Duration) -> Habit {
     Arc::new(move |_| {
         Box::pin(async move {
             tokio::time::sleep(after).await;
+            StatusCode::NO_CONTENT
+        })
+    })
+}
+
+/// Accepts everything after a while, and counts how many were inside at once at the most.
+pub fn counting(after: Duration, most: Arc<AtomicUsize>) -> Habit {
+    let inside = Arc::new(AtomicUsize::new(0));
+    Arc::new(move |_| {
+        let (inside, most) = (inside.clone(), most.clone());
+        Box::pin(async move {
+            most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            tokio::time::sleep(after).await;
+            inside.fetch_sub(1, Ordering::SeqCst);
             StatusCode::NO_CONTENT
         })
     })

@@ -1,8 +1,12 @@
-//! A destination that is down costs time and nothing else.
+//! A destination or a database that is down costs time and nothing else, and is seen.
 
 use std::net::{SocketAddr, TcpListener};
-use std::time::Duration;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
+use it::process::Process;
+use it::raw;
 use it::receiver::{Receiver, willing};
 use it::site::{Rules, Site, in_order};
 
@@ -26,6 +30,64 @@ async fn an_outage_spends_no_attempt_and_ends_by_itself() {
     let arrivals = receiver.arrivals();
     assert_eq!(arrivals.len(), 50);
     in_order(&events, &arrivals).unwrap();
+}
+
+#[tokio::test]
+async fn a_relay_is_ready_while_its_database_answers_whatever_its_destination_does() {
+    let site = Site::new().await.unwrap();
+    site.put(1, 1).await.unwrap();
+    let file = site.file();
+    site.outbox.close().await;
+    let folder = file.parent().unwrap();
+    // The database is elsewhere, and what stands in its place cannot be opened.
+    let away = folder.join("away.sqlite3");
+    std::fs::rename(&file, &away).unwrap();
+    let place = UnixListener::bind(&file).unwrap();
+
+    let (mut relay, console) = start(folder, &format!("http://{}/a", free_address())).await;
+    relay.says("its database is down", PATIENCE).await.unwrap();
+    until_shown(console, r#"postbox_outbox_up{outbox="orders"} 0"#).await;
+    until_shown(console, r#"postbox_events{outbox="orders",status="NEW"} NaN"#).await;
+    assert_eq!(raw::get(console, "/readyz", "").unwrap().status, 503);
+    assert_eq!(raw::get(console, "/livez", "").unwrap().status, 200);
+
+    std::fs::rename(&away, &file).unwrap();
+    drop(place);
+    relay.says("lane runs again: its database is back", PATIENCE).await.unwrap();
+    relay.says("its destination is down", PATIENCE).await.unwrap();
+    until_shown(console, r#"postbox_outbox_up{outbox="orders"} 1"#).await;
+    until_shown(console, r#"postbox_lane_up{outbox="orders",sink="stock"} 0"#).await;
+    assert_eq!(raw::get(console, "/readyz", "").unwrap().status, 200);
+    let pulse = raw::get(console, "/api/v1/pulse", "").unwrap().body;
+    assert!(pulse.contains("resting") && pulse.contains("sink-down"), "{pulse}");
+}
+
+/// Starts a relay with a console on a free port.
+async fn start(folder: &Path, destination: &str) -> (Process, SocketAddr) {
+    let text = format!(
+        "[outbox.orders]\nurl = \"sqlite:orders.sqlite3\"\n[sink.stock]\nkind = \"http\"\n\
+         url = \"{destination}\"\nallow_private = true\n[[route]]\ntopic = \"*\"\nsink = \"stock\"\n\
+         [policy]\nrest = \"200ms\"\n[admin]\nlisten = \"127.0.0.1:0\"\nsample = \"200ms\"\n"
+    );
+    std::fs::write(folder.join("postbox.toml"), text).unwrap();
+    let mut relay = Process::start(folder, "relay", &["run", "-c", "postbox.toml"]).unwrap();
+    relay.says("console at http://", PATIENCE).await.unwrap();
+    let log = relay.log();
+    let (_, rest) = log.split_once("console at http://").unwrap();
+    (relay, rest.split('/').next().unwrap().parse().unwrap())
+}
+
+/// Waits until the metrics page has a line.
+async fn until_shown(console: SocketAddr, line: &str) {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let page = raw::get(console, "/metrics", "").unwrap().body;
+        if page.lines().any(|shown| shown == line) {
+            return;
+        }
+        assert!(Instant::now() < until, "{line}\nis not in\n{page}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// Finds an address where nobody listens.

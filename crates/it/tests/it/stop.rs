@@ -1,10 +1,12 @@
-//! A graceful stop finishes what is in hand, and hands the rest over at once.
+//! How a relay ends: gently, when told to; with a code and a cause, when it cannot go on.
 
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use it::process::Signal;
-use it::receiver::{Receiver, slow};
+use it::process::{Process, Signal};
+use it::receiver::{Receiver, slow, willing};
 use it::site::{Rules, Site, in_order};
+use sqlx::{Connection, SqliteConnection};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -31,4 +33,45 @@ async fn a_stopping_relay_finishes_what_is_in_hand_and_hands_the_rest_over() {
     let arrivals = receiver.arrivals();
     assert_eq!(arrivals.len(), 400, "a graceful stop made a duplicate");
     in_order(&events, &arrivals).unwrap();
+}
+
+#[tokio::test]
+async fn a_relay_whose_lane_cannot_go_on_ends_with_code_1_and_the_cause() {
+    let site = Site::new().await.unwrap();
+    let receiver = Receiver::start(willing()).await.unwrap();
+    let mut relay = site.relay("a", &receiver.url("a"), &Rules::default()).unwrap();
+    relay.says("lane runs", PATIENCE).await.unwrap();
+    site.put(1, 1).await.unwrap();
+    site.until("it is sent", PATIENCE, |counts| counts.sent == 1).await.unwrap();
+    let url = format!("sqlite:{}", site.file().display());
+    let mut conn = SqliteConnection::connect(&url).await.unwrap();
+    sqlx::query("ALTER TABLE outbox RENAME TO gone").execute(&mut conn).await.unwrap();
+    let ended = relay.ends(PATIENCE).await.unwrap();
+    assert_eq!(ended.code(), Some(1), "{}", relay.log());
+    let said = "the lane from orders to ";
+    assert!(
+        relay.log().contains(said) && relay.log().contains("schema-missing"),
+        "{}",
+        relay.log()
+    );
+}
+
+#[tokio::test]
+async fn a_relay_whose_console_finds_its_port_taken_says_what_to_set() {
+    let site = Site::new().await.unwrap();
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = other.local_addr().unwrap();
+    let text = format!(
+        "[outbox.orders]\nurl = \"sqlite:orders.sqlite3\"\n[sink.out]\nkind = \"stdout\"\n\
+         [[route]]\ntopic = \"*\"\nsink = \"out\"\n[admin]\nlisten = \"{listen}\"\n"
+    );
+    let file = site.file();
+    let folder = file.parent().unwrap();
+    std::fs::write(folder.join("postbox.toml"), text).unwrap();
+    let mut relay = Process::start(folder, "relay", &["run", "-c", "postbox.toml"]).unwrap();
+    assert_eq!(relay.ends(PATIENCE).await.unwrap().code(), Some(1));
+    let log = relay.log();
+    for part in [&*listen.to_string(), "[admin]", "POSTBOX__ADMIN__LISTEN=127.0.0.1:0", "`off"] {
+        assert!(log.contains(part), "{part} is not in {log}");
+    }
 }
