@@ -76,9 +76,14 @@ pub(crate) fn number(number: u64) -> String {
     out
 }
 
-/// Shows a number, and that it is an estimate if it is.
+/// Tells whether a count is to be called an estimate: nothing is nothing.
+pub(crate) fn is_estimate(exact: bool, count: u64) -> bool {
+    !exact && count > 0
+}
+
+/// Shows a count, and that it is an estimate if it is.
 pub(crate) fn about(exact: bool, count: u64) -> String {
-    format!("{}{}", if exact { "" } else { "about " }, number(count))
+    format!("{}{}", if is_estimate(exact, count) { "about " } else { "" }, number(count))
 }
 
 /// Shows how many a second: with one decimal where that says more.
@@ -135,10 +140,8 @@ mod tests {
         assert_eq!(span(Duration::from_secs(184)), "3 min 4 s");
         assert_eq!(number(1_234_567), "1,234,567");
         assert_eq!(number(999), "999");
-        assert_eq!(
-            (about(true, 1_000), about(false, 1_000)),
-            ("1,000".into(), "about 1,000".into())
-        );
+        let counts = [about(true, 1_000), about(false, 1_000), about(false, 0)];
+        assert_eq!(counts, ["1,000", "about 1,000", "0"]);
         let rates = [rate(0, 0), rate(0, 10), rate(16, 10), rate(20, 10), rate(12_345, 10)];
         assert_eq!(rates, ["–", "0", "1.6", "2", "1,234"]);
         assert_eq!(bytes(1), "1 byte");

@@ -26,11 +26,11 @@ impl From<&Cause> for CauseView {
 /// How many events are where.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct CountsView {
-    /// They wait to be claimed.
+    /// They wait to be claimed for the first time, delayed ones included.
     new: u64,
     /// A relay has them in hand.
     dispatching: u64,
-    /// They are due later.
+    /// They were tried before and wait for another attempt.
     retry: u64,
     /// They were published, trimmed history included.
     sent: u64,
@@ -40,7 +40,8 @@ pub(crate) struct CountsView {
     pending: u64,
     /// Everything that was ever committed.
     committed: u64,
-    /// Whether `new` is a count or an estimate from above.
+    /// Whether all of this is counted; if not, `new`, `retry` and `dead` may be estimates from
+    /// above.
     exact: bool,
     /// The earliest due moment of what waits.
     oldest_due: Option<String>,

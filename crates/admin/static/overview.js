@@ -52,7 +52,9 @@ function figures(outboxes) {
   const sent = recent.reduce((total, beat) => total + beat.sent, 0);
   write("rate", perSecond(sent, recent.length));
   write("over", recent.length ? `sent, mean of ${recent.length} s` : "sent, being measured");
-  for (const about of document.querySelectorAll(".cards [data-about]")) about.hidden = exact;
+  for (const about of document.querySelectorAll(".cards [data-about]")) {
+    about.hidden = exact || !sum(about.dataset.about);
+  }
   for (const key of ["pending", "new", "dispatching", "retry", "sent", "dead"]) {
     write(key, number(sum(key)));
   }
@@ -78,7 +80,9 @@ function tables(outboxes) {
       if (performance.now() > 5000) location.reload();
       continue;
     }
-    if (counts) row.querySelector("[data-about]").hidden = counts.exact;
+    for (const about of row.querySelectorAll("[data-about]")) {
+      about.hidden = counts.exact || !counts[about.dataset.about];
+    }
     for (const cell of row.querySelectorAll("[data-cell]")) {
       const key = cell.dataset.cell;
       const due = counts.oldest_due_ms;

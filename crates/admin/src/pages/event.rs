@@ -134,12 +134,12 @@ fn steps(listed: &Listed, now: Millis) -> Vec<Step> {
             Step::new("busy", "In a relay's hand", updated).detail("Claimed, not yet settled.")
         }
         Status::Retry => Step::new("next", "Due again", listed.next_attempt.and_then(stamp))
-            .detail(match listed.trail.is_empty() {
-                true => "Its time has not come.",
-                false => "It backs off until then.",
-            }),
-        Status::New => Step::new("next", "Waits to be claimed", None)
-            .detail("Due now; a relay takes it in its next turn."),
+            .detail("It backs off until then."),
+        Status::New => match listed.next_attempt.filter(|due| *due > now) {
+            Some(due) => Step::new("next", "Due", stamp(due)).detail("Its time has not come."),
+            None => Step::new("next", "Waits to be claimed", None)
+                .detail("Due now; a relay takes it in its next turn."),
+        },
     });
     steps
 }

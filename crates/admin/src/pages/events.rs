@@ -70,8 +70,8 @@ fn counted(counts: &Counts, status: Status) -> String {
     match status {
         Status::New => about(counts.exact, counts.new),
         Status::Dispatching => number(counts.dispatching),
-        Status::Retry => number(counts.retry),
+        Status::Retry => about(counts.exact, counts.retry),
         Status::Sent => number(counts.sent),
-        Status::Dead => number(counts.dead),
+        Status::Dead => about(counts.exact, counts.dead),
     }
 }

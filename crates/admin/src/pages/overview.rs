@@ -13,7 +13,7 @@ use crate::app::{App, Tally};
 use crate::problem::Problem;
 use crate::search::Typed;
 use crate::session::Who;
-use crate::show::{number, rate, span};
+use crate::show::{is_estimate, number, rate, span};
 use crate::view::state_name;
 
 #[derive(Template)]
@@ -29,18 +29,29 @@ struct OverviewPage {
 
 /// The cards.
 struct Totals {
-    about: bool,
     rate: String,
     over: String,
-    pending: String,
-    new: String,
+    pending: Figure,
+    new: Figure,
     dispatching: String,
-    retry: String,
+    retry: Figure,
     sent: String,
-    dead: String,
+    dead: Figure,
     any_dead: bool,
     oldest: String,
     committed: u64,
+}
+
+/// A count that may be an estimate.
+struct Figure {
+    about: bool,
+    text: String,
+}
+
+impl Figure {
+    fn new(exact: bool, count: u64) -> Figure {
+        Figure { about: is_estimate(exact, count), text: number(count) }
+    }
 }
 
 struct OutboxRow {
@@ -51,12 +62,11 @@ struct OutboxRow {
 }
 
 struct CountsRow {
-    about: bool,
-    new: String,
+    new: Figure,
     dispatching: String,
-    retry: String,
+    retry: Figure,
     sent: String,
-    dead: String,
+    dead: Figure,
     any_dead: bool,
     oldest: String,
 }
@@ -107,19 +117,20 @@ pub(crate) async fn page(
 fn totals(tallies: &[Tally], beats: &[Beat]) -> Totals {
     let known: Vec<&Counts> = tallies.iter().filter_map(|t| t.counts.as_ref().ok()).collect();
     let sum = |of: fn(&Counts) -> u64| known.iter().map(|counts| of(counts)).sum::<u64>();
+    let exact = known.iter().all(|counts| counts.exact);
+    let figure = |of: fn(&Counts) -> u64| Figure::new(exact, sum(of));
     let oldest = known.iter().filter_map(|c| c.oldest_due.map(|due| c.now.since(due))).max();
     let recent = &beats[beats.len().saturating_sub(10)..];
     let sent: u64 = recent.iter().map(|beat| beat.sent).sum();
     Totals {
-        about: known.iter().any(|counts| !counts.exact),
         rate: rate(sent, recent.len() as u64),
         over: over(recent.len()),
-        pending: number(sum(Counts::pending)),
-        new: number(sum(|counts| counts.new)),
+        pending: figure(Counts::pending),
+        new: figure(|counts| counts.new),
         dispatching: number(sum(|counts| counts.dispatching)),
-        retry: number(sum(|counts| counts.retry)),
+        retry: figure(|counts| counts.retry),
         sent: number(sum(|counts| counts.sent)),
-        dead: number(sum(|counts| counts.dead)),
+        dead: figure(|counts| counts.dead),
         any_dead: sum(|counts| counts.dead) > 0,
         oldest: oldest.map_or_else(|| "–".to_string(), span),
         committed: sum(Counts::committed),
@@ -137,12 +148,11 @@ fn over(seconds: usize) -> String {
 fn outbox_row(tally: &Tally) -> OutboxRow {
     let typed = Typed { outbox: tally.outbox.clone(), ..Typed::default() };
     let counts = tally.counts.as_ref().ok().map(|counts| CountsRow {
-        about: !counts.exact,
-        new: number(counts.new),
+        new: Figure::new(counts.exact, counts.new),
         dispatching: number(counts.dispatching),
-        retry: number(counts.retry),
+        retry: Figure::new(counts.exact, counts.retry),
         sent: number(counts.sent),
-        dead: number(counts.dead),
+        dead: Figure::new(counts.exact, counts.dead),
         any_dead: counts.dead > 0,
         oldest: counts
             .oldest_due

@@ -73,17 +73,30 @@ async fn a_search_that_stops_early_says_how_far_it_came_and_leads_on() {
 
 #[tokio::test]
 async fn an_estimate_is_called_one() {
+    for estimates in [false, true] {
+        let console = open().await;
+        console.dead(2);
+        console.orders.estimates.store(estimates, Ordering::Relaxed);
+        let overview = console.get("/").await.body;
+        let called = |name| overview.matches(&format!("data-about=\"{name}\" >about ")).count();
+        let wanted = if estimates { 2 } else { 0 };
+        assert_eq!((called("dead"), called("new")), (wanted, 0), "nothing is no estimate");
+        let events = console.get("/events").await.body;
+        assert_eq!(events.contains("DEAD <span>about 2</span>"), estimates, "{events}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_due_later_says_when() {
     let console = open().await;
-    console.orders.rows.lock().unwrap().push(listed(Event::new("t", "T", ""), Status::New, None));
-    let hidden = "data-about hidden>about ";
-    let overview = console.get("/").await.body;
-    assert_eq!(overview.matches(hidden).count(), 4, "two cards and two outboxes");
-    assert!(console.get("/events").await.body.contains("NEW <span>1</span>"));
-    let console = open().await;
-    console.orders.estimates.store(true, Ordering::Relaxed);
-    let overview = console.get("/").await.body;
-    assert_eq!(overview.matches("data-about >about ").count(), 3, "the other outbox counts");
-    assert!(console.get("/events").await.body.contains("NEW <span>about 0</span>"));
+    let mut row = listed(Event::new("t", "T", ""), Status::New, None);
+    let event = format!("/events/{}", row.event.id);
+    row.next_attempt = Some(row.event.created + std::time::Duration::from_secs(7_300));
+    console.orders.rows.lock().unwrap().push(row);
+    let page = console.get(&event).await.body;
+    assert!(page.contains("Its time has not come.") && page.contains("in 2 h"), "{page}");
+    console.orders.rows.lock().unwrap()[0].next_attempt = None;
+    assert!(console.get(&event).await.body.contains("Due now"));
 }
 
 #[tokio::test]
