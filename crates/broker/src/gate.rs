@@ -12,7 +12,7 @@ use crate::width::{Signal, Width};
 pub struct Gates(Arc<Mutex<HashMap<String, Arc<Gate>>>>);
 
 impl Gates {
-    /// Returns the gate of a destination. Where its callers differ about the most, the least counts.
+    /// Returns the gate of a destination. If its callers differ about the most, the least counts.
     pub fn of(&self, destination: &str, most: usize) -> Arc<Gate> {
         let mut gates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let gate = gates.entry(destination.to_owned()).or_insert_with(|| Arc::new(Gate::new(most)));

@@ -185,7 +185,7 @@ fn options(outbox: &config::Outbox, routed: bool) -> relay::Options {
     }
 }
 
-/// Waits until every lane has ended. Returns the first thing that ended badly, which stops the rest.
+/// Waits until every lane has ended. Returns the first thing that ended badly; it stops the rest.
 async fn until_ended(
     lanes: &mut JoinSet<Ended>,
     around: &mut JoinSet<Ended>,

@@ -48,7 +48,8 @@ async fn all_outboxes_and_sinks_of_one_destination_share_its_limit() {
     for (name, site, concurrency) in [("orders", &orders, 3), ("bills", &bills, 16)] {
         let (file, url) = (site.file(), receiver.url(name));
         text += &format!(
-            "[outbox.{name}]\nurl = \"sqlite:{}\"\n[sink.{name}]\nkind = \"http\"\nurl = \"{url}\"\n\
+            "[outbox.{name}]\nurl = \"sqlite:{}\"\n\
+             [sink.{name}]\nkind = \"http\"\nurl = \"{url}\"\n\
              allow_private = true\nconcurrency = {concurrency}\n[[route]]\ntopic = \"*\"\n\
              sink = \"{name}\"\noutbox = \"{name}\"\n",
             file.display()

@@ -66,7 +66,8 @@ async fn a_relay_is_ready_while_its_database_answers_whatever_its_destination_do
 async fn start(folder: &Path, destination: &str) -> (Process, SocketAddr) {
     let text = format!(
         "[outbox.orders]\nurl = \"sqlite:orders.sqlite3\"\n[sink.stock]\nkind = \"http\"\n\
-         url = \"{destination}\"\nallow_private = true\n[[route]]\ntopic = \"*\"\nsink = \"stock\"\n\
+         url = \"{destination}\"\nallow_private = true\n\
+         [[route]]\ntopic = \"*\"\nsink = \"stock\"\n\
          [policy]\nrest = \"200ms\"\n[admin]\nlisten = \"127.0.0.1:0\"\nsample = \"200ms\"\n"
     );
     std::fs::write(folder.join("postbox.toml"), text).unwrap();
