@@ -23,6 +23,8 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// The width of a phone.
 pub const PHONE: u32 = 390;
+/// The width of a tablet, held upright.
+pub const TABLET: u32 = 820;
 /// The width of a desk.
 pub const DESK: u32 = 1280;
 

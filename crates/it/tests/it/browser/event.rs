@@ -43,6 +43,29 @@ async fn an_events_page_tells_its_way_from_the_commit_to_the_end() -> Result<()>
 }
 
 #[tokio::test]
+async fn an_id_that_was_put_twice_is_shown_with_the_state_of_each_row() -> Result<()> {
+    let console = Console::start().await?;
+    let event = paid("bad-1");
+    console.put(std::slice::from_ref(&event)).await?;
+    console.settled(1).await?;
+    let browser = Browser::open(&console.url("")).await?;
+    open(&browser, &event).await?;
+    assert!(browser.texts("#rows").await?.is_empty(), "one row is the rule");
+
+    console.relent();
+    console.put(std::slice::from_ref(&event)).await?;
+    console.settled(1).await?;
+    open(&browser, &event).await?;
+    assert!(browser.text("#rows-title").await?.starts_with("This id stands in 2 rows"));
+    let mut states = browser.texts("#rows tbody .pill").await?;
+    states.sort();
+    assert_eq!(states, ["DEAD", "SENT"]);
+    browser.click("#requeue-one").await?;
+    browser.says("#ask-text", "1 event will be due again.").await?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_payload_is_hidden_until_it_is_asked_for() -> Result<()> {
     let console = Console::start().await?;
     let json = r#"{"card":"4111-canary","n":12345678901234567890,"of":[]}"#;

@@ -1,9 +1,9 @@
-//! How pages look: on a desk and on a phone, in the light and in the dark. Pictures of them are
+//! How pages look: on a desk, a tablet and a phone, in the light and in the dark. Pictures of them are
 //! left in `target/screenshots/`.
 
 use anyhow::{Result, bail};
 use event::Event;
-use it::browser::{Browser, DESK, PHONE};
+use it::browser::{Browser, DESK, PHONE, TABLET};
 use it::console::Console;
 use serde_json::json;
 
@@ -12,19 +12,22 @@ use super::Busy;
 const BACKGROUND: &str = "getComputedStyle(document.body).backgroundColor";
 
 #[tokio::test]
-async fn pages_fit_a_desk_and_a_phone_in_the_light_and_in_the_dark() -> Result<()> {
+async fn pages_fit_a_desk_a_tablet_and_a_phone_in_the_light_and_in_the_dark() -> Result<()> {
     let busy = Busy::start().await?;
     let browser = Browser::open(&busy.console.url("")).await?;
-    for (device, width) in [("desk", DESK), ("phone", PHONE)] {
+    let mut pages = busy.pages();
+    pages.push(("nowhere", "/nowhere".to_owned()));
+    for (device, width) in [("desk", DESK), ("tablet", TABLET), ("phone", PHONE)] {
         browser.width(width).await?;
         for scheme in ["light", "dark"] {
             prefer(&browser, scheme).await?;
-            for (name, path) in busy.pages() {
-                browser.go(&path).await?;
-                fits(&browser, width, &path).await?;
-                if name == "overview" {
+            for (name, path) in &pages {
+                browser.go(path).await?;
+                if *name == "overview" {
                     browser.until("document.querySelector('#chart-rate path.line')").await?;
+                    browser.ask("document.querySelector('.beats').open = true").await?;
                 }
+                fits(&browser, width, path).await?;
                 browser.picture(&format!("{name}-{scheme}-{device}")).await?;
             }
         }
@@ -33,22 +36,29 @@ async fn pages_fit_a_desk_and_a_phone_in_the_light_and_in_the_dark() -> Result<(
 }
 
 #[tokio::test]
-async fn the_longest_names_do_not_widen_a_phone() -> Result<()> {
+async fn the_longest_names_widen_no_page() -> Result<()> {
     let console = Console::start().await?;
     let long = "W".repeat(240);
     let event = Event::new(format!("order.{long}"), long.clone(), format!("{{\"x\": \"{long}\"}}"))
         .key(format!("bad-{long}"))
-        .header("x", long.clone());
+        .header(long.clone(), long.clone());
     console.put(std::slice::from_ref(&event)).await?;
     console.settled(1).await?;
     let browser = Browser::open(&console.url("")).await?;
-    browser.width(PHONE).await?;
-    for path in ["/", "/events", "/dead", "/dead?key=x"] {
-        browser.go(path).await?;
-        fits(&browser, PHONE, path).await?;
+    let its_page = format!("/events/{}", event.id);
+    for width in [DESK, 1000, TABLET, PHONE] {
+        browser.width(width).await?;
+        for path in ["/", "/events", "/dead", "/dead?key=x", &its_page] {
+            browser.go(path).await?;
+            fits(&browser, width, path).await?;
+        }
+        let tall = browser.ask("document.querySelector('h1').offsetHeight").await?;
+        assert!(tall.as_u64() < Some(100), "its title is {tall} high on a screen of {width}");
+        let name = "document.querySelector('#headers td').offsetWidth";
+        let share = format!("{name} / document.querySelector('#headers').offsetWidth");
+        let share = browser.ask(&share).await?;
+        assert!(share.as_f64() < Some(0.31), "a header's name takes {share} of its table");
     }
-    browser.go(&format!("/events/{}", event.id)).await?;
-    fits(&browser, PHONE, "its page").await?;
     browser.click("#payload-show").await?;
     browser.until("!document.querySelector('#payload-text').hidden").await?;
     fits(&browser, PHONE, "its payload").await?;
@@ -56,6 +66,23 @@ async fn the_longest_names_do_not_widen_a_phone() -> Result<()> {
     browser.until("!document.querySelector('#ask-yes').disabled").await?;
     fits(&browser, PHONE, "its dialog").await?;
     browser.picture("dialog-light-phone").await
+}
+
+#[tokio::test]
+async fn what_is_scrolled_to_is_not_under_the_header() -> Result<()> {
+    let busy = Busy::start().await?;
+    let browser = Browser::open(&busy.console.url("")).await?;
+    for width in [DESK, TABLET, PHONE] {
+        browser.width(width).await?;
+        browser.go("/events").await?;
+        browser.ask("document.querySelector('tr[data-event] + tr').scrollIntoView()").await?;
+        let tops = "['.top', 'tr[data-event] + tr'].map((css) => \
+                    document.querySelector(css).getBoundingClientRect())";
+        let gap = browser.ask(&format!("(([a, b]) => b.top - a.bottom)({tops})")).await?;
+        let gap = gap.as_f64().unwrap_or(f64::NAN);
+        assert!((0.0..60.0).contains(&gap), "{gap} px below the header of {width}");
+    }
+    Ok(())
 }
 
 #[tokio::test]
@@ -89,13 +116,14 @@ async fn prefer(browser: &Browser, scheme: &str) -> Result<()> {
     browser.devtools("Emulation.setEmulatedMedia", media).await.map(drop)
 }
 
+/// Checks that nothing reaches beyond the screen, but what can be scrolled on its own.
 async fn fits(browser: &Browser, width: u32, page: &str) -> Result<()> {
+    let own = "it.closest('pre, .scroll, svg, .hidden-text')";
+    let beyond = format!("(it) => it.getBoundingClientRect().right > {width} && !{own}");
+    let widest = format!("[...document.querySelectorAll('body *')].filter({beyond})");
+    let names = browser.ask(&format!("{widest}.map((it) => it.outerHTML.slice(0, 99))")).await?;
     let wide = browser.ask("document.scrollingElement.scrollWidth").await?;
-    if wide.as_u64() > Some(width.into()) {
-        let beyond = format!("(it) => it.getBoundingClientRect().right > {width}");
-        let widest = format!("[...document.querySelectorAll('main *')].filter({beyond})");
-        let names =
-            browser.ask(&format!("{widest}.map((it) => it.outerHTML.slice(0, 99))")).await?;
+    if wide.as_u64() > Some(width.into()) || names != json!([]) {
         bail!("{page} is {wide} wide on a screen of {width}: {names:#}");
     }
     Ok(())

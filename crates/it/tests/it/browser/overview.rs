@@ -6,6 +6,7 @@ use anyhow::Result;
 use event::{Counts, Millis};
 use it::browser::Browser;
 use it::console::Console;
+use serde_json::json;
 
 use super::paid;
 
@@ -26,7 +27,7 @@ async fn the_overview_counts_as_the_database_does_and_goes_on_without_a_reload()
     console.put(&[paid("bad-1"), paid("bad-2"), paid("busy-1")]).await?;
     let due = Some(Millis(Millis::now().0 + 3_600_000));
     console.site.outbox.put(&[paid("later-1"), paid("later-2")], due).await?;
-    let all = |counts: &Counts| counts.sent == 40 && counts.dead == 3 && counts.retry == 2;
+    let all = |counts: &Counts| counts.sent == 40 && counts.dead == 3 && counts.new == 2;
     let counts = console.site.until("all settled", PATIENCE, all).await?;
 
     figures(&browser, &counts).await?;
@@ -43,6 +44,81 @@ async fn the_overview_counts_as_the_database_does_and_goes_on_without_a_reload()
 
     let without_scripts = it::raw::get(console.address, "/", "")?.body;
     assert!(without_scripts.contains(r#"data-live="sent">41</p>"#), "{without_scripts}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_ticks_of_a_chart_are_whole_numbers_evenly_apart() -> Result<()> {
+    let console = Console::start().await?;
+    let browser = Browser::open(&console.url("")).await?;
+    browser.go("/").await?;
+    let script = "document.querySelector('script[src$=\"/overview.js\"]').src";
+    let load =
+        format!("import({script}.replace('overview', 'chart')).then((it) => window.it = it)");
+    browser.ask(&format!("void {load}")).await?;
+    browser.until("window.it?.Chart").await?;
+    for peak in [0, 1, 4, 5, 9, 10, 13, 25, 38, 41, 50, 75, 99, 101, 333, 501, 9_999, 1_234_567] {
+        let ticks = browser.ask(&TICKS.replace("PEAK", &peak.to_string())).await?;
+        let ticks: Vec<String> = serde_json::from_value(ticks)?;
+        let values: Vec<f64> = ticks.iter().map(|tick| value(tick)).collect();
+        assert_eq!(values.len(), 5, "{ticks:?}");
+        let step = values[4] / 4.0;
+        assert_eq!(values, [0.0, step, 2.0 * step, 3.0 * step, values[4]], "{ticks:?}");
+        assert_eq!(step, step.round(), "{ticks:?}");
+        let snug = f64::from(peak).mul_add(2.5, 4.0);
+        assert!((f64::from(peak)..=snug).contains(&values[4]), "{ticks:?} for a peak of {peak}");
+    }
+    Ok(())
+}
+
+/// Draws a chart whose highest value is PEAK and reads its vertical axis.
+const TICKS: &str = "(() => {
+    const host = document.querySelector('main').appendChild(document.createElement('div'));
+    host.className = 'chart';
+    const series = [{ key: 'sent', name: 'Sent', tone: 'accent', area: true }];
+    const chart = new window.it.Chart(host, { series, label: 'x', nothing: 'x' });
+    chart.show([{ second: 1, sent: 0 }, { second: 2, sent: PEAK }], 60);
+    const texts = [...host.querySelectorAll('text')].filter((it) => Number(it.getAttribute('x')) < 40);
+    host.remove();
+    return texts.map((it) => it.textContent);
+  })()";
+
+fn value(tick: &str) -> f64 {
+    let (figure, unit) = match tick.split_once(' ') {
+        Some((figure, "k")) => (figure, 1e3),
+        Some((figure, _)) => (figure, 1e6),
+        None => (tick, 1.0),
+    };
+    figure.replace(',', "").parse::<f64>().expect("a tick is a number") * unit
+}
+
+#[tokio::test]
+async fn just_after_the_start_the_charts_say_so_and_show_a_minute() -> Result<()> {
+    let console = Console::start().await?;
+    let browser = Browser::open(&console.url("")).await?;
+    let quiet = json!({ "urls": ["*/live"] });
+    browser.devtools("Network.enable", json!({})).await?;
+    browser.devtools("Network.setBlockedURLs", quiet).await?;
+    browser.go("/").await?;
+    let gathering = "Gathering the first seconds …";
+    assert_eq!(browser.texts(".chart .nothing").await?, [gathering, gathering]);
+    browser.devtools("Network.setBlockedURLs", json!({ "urls": [] })).await?;
+    browser.reload().await?;
+    browser
+        .until("document.querySelector('#chart-rate .nothing').innerText.includes('window')")
+        .await?;
+    assert_eq!(browser.text("#chart-backlog .nothing").await?, "Nothing waits");
+    let pressed = "[data-window][aria-pressed=true]";
+    assert_eq!(browser.texts(pressed).await?, ["1 min"]);
+    let over = browser.text("[data-live=over]").await?;
+    let seconds = over.strip_prefix("sent, mean of ").and_then(|rest| rest.strip_suffix(" s"));
+    assert!(
+        seconds.is_some_and(|it| it.parse::<u32>().is_ok_and(|n| (1..=10).contains(&n))),
+        "{over}"
+    );
+    browser.click("[data-window='900']").await?;
+    browser.until("document.querySelector('#chart-rate').textContent.includes('15 min')").await?;
+    assert_eq!(browser.texts(pressed).await?, ["15 min"]);
     Ok(())
 }
 
