@@ -108,7 +108,7 @@ macro_rules! contract {
             only_old_history_is_trimmed_and_still_counted
             a_step_trims_no_more_than_its_size
             the_dead_are_never_trimmed
-            only_old_and_processed_inbox_memory_is_trimmed
+            only_old_inbox_memory_is_trimmed
             one_relay_at_a_time_holds_the_chores
         }
     };

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use event::{
-    Claim, Code, Event, Filter, Order, Outcome, Page, Receipt, Source, Status, StoreError, Topics,
-    Want,
+    Begun, Claim, Code, Event, EventId, Filter, InboxEnd, Keep, Order, Outcome, Page, Receipt,
+    Source, Status, StoreError, Topics, Want,
 };
+use postbox_store::sqlite::{Tables, meaning};
 use postbox_store::{Finding, Grade, Lane, Now, Outbox, Setup};
 use sqlx::{Connection, Row, SqliteConnection};
 use tempfile::TempDir;
@@ -335,6 +336,8 @@ async fn the_view_shows_every_row_under_the_names_that_people_know() {
     ];
     lane.settle(&ends).await.unwrap();
     relay.put(&events[4..], None).await.unwrap();
+    let due = event::Millis(i64::MAX);
+    relay.put(&[Event::new("a", "Delayed", "{}")], Some(due)).await.unwrap();
     let mut conn = place.stranger().await;
     let rows = sqlx::query(
         "SELECT event_type, status, attempts, last_error, broker_message_id FROM outbox_events
@@ -355,10 +358,76 @@ async fn the_view_shows_every_row_under_the_names_that_people_know() {
         shown,
         [
             row("Dead", "DEAD", 1, refused, None),
+            row("Delayed", "NEW", 0, None, None),
             row("New", "NEW", 0, None, None),
             row("Out", "DISPATCHING", 1, None, None),
             row("Retry", "RETRY", 1, refused, None),
             row("Sent", "SENT", 1, None, Some("b-1")),
         ]
     );
+}
+
+#[tokio::test]
+async fn history_from_a_clock_that_was_ahead_does_not_stop_the_trimming() {
+    let place = Place::new().await;
+    let relay = place.relay().await;
+    let lane = lane(&relay);
+    let publish = async |count: usize| {
+        let events: Vec<Event> = (0..count).map(|_| Event::new("a", "A", "{}")).collect();
+        relay.put(&events, None).await.unwrap();
+        let ends: Vec<_> = claim(&lane).await.iter().map(|claim| claim.end(done())).collect();
+        assert_eq!(lane.settle(&ends).await.unwrap().settled, count);
+    };
+    let day = Duration::from_secs(86_400);
+    let keep = Keep { sent: 7 * day, inbox: 7 * day, step: 10, lease: LEASE };
+    place.pass(3650 * day);
+    publish(30).await;
+    place.clock.store(START, Ordering::SeqCst);
+    // The lease of the shard, too, was taken by that clock.
+    lane.release().await.unwrap();
+    publish(25).await;
+    place.pass(4 * day);
+    publish(5).await;
+    place.pass(3 * day + Duration::from_secs(1));
+    let mut swept = Vec::new();
+    for _ in 0..4 {
+        swept.push(relay.chores().sweep(&keep).await.unwrap().sent);
+    }
+    assert_eq!(swept, [10, 10, 5, 0]);
+    let sent = Filter { status: Some(Status::Sent), ..Filter::default() };
+    let page = Page { limit: 100, ..Page::default() };
+    assert_eq!(relay.catalog().find(&sent, &page).await.unwrap().events.len(), 35);
+}
+
+#[tokio::test]
+async fn chores_that_a_clock_ahead_has_leased_are_taken_over() {
+    let place = Place::new().await;
+    let keep = Keep { sent: LEASE, inbox: LEASE, step: 10, lease: LEASE };
+    place.pass(3650 * 86_400 * Duration::from_secs(1));
+    assert!(!place.relay().await.chores().sweep(&keep).await.unwrap().elsewhere);
+    place.clock.store(START, Ordering::SeqCst);
+    assert!(!place.relay().await.chores().sweep(&keep).await.unwrap().elsewhere);
+    assert!(place.relay().await.chores().sweep(&keep).await.unwrap().elsewhere);
+}
+
+#[tokio::test]
+async fn taking_in_waits_for_whoever_holds_the_event() {
+    let place = Place::new().await;
+    let setup = Setup { now: Now::Database, ..place.setup.clone() };
+    let inbox = postbox_store::open(&setup).await.unwrap().inbox();
+    let tables = Tables::named("outbox").unwrap();
+    let mut conn = place.stranger().await;
+    let (held, free) = (EventId::new(), EventId::new());
+    let Ok(Begun::Go(fence)) = inbox.begin("stock", held, LEASE).await else { panic!("free") };
+    let busy = tables.take_in(&mut conn, "stock", held).await.unwrap_err();
+    assert!(busy.to_string().contains("another holder"), "{busy}");
+    assert!(matches!(meaning(&busy), StoreError::Down(_)), "ask again");
+    assert_eq!(inbox.finish("stock", held, fence, InboxEnd::Processed).await, Ok(true));
+    assert!(!tables.take_in(&mut conn, "stock", held).await.unwrap());
+
+    let Ok(Begun::Go(late)) = inbox.begin("stock", free, Duration::ZERO).await else {
+        panic!("free")
+    };
+    assert!(tables.take_in(&mut conn, "stock", free).await.unwrap(), "its holder fell silent");
+    assert_eq!(inbox.finish("stock", free, late, InboxEnd::Processed).await, Ok(false));
 }

@@ -75,22 +75,27 @@ pub async fn the_dead_are_never_trimmed(ground: &dyn Ground) {
     assert_eq!(one.find(&Filter::default()).await.len(), 3);
 }
 
-/// The memory of what was taken in goes when it is old; that of unfinished work does not.
-pub async fn only_old_and_processed_inbox_memory_is_trimmed(ground: &dyn Ground) {
+/// What a group remembers goes when it is old, however the work ended; a live lease does not.
+pub async fn only_old_inbox_memory_is_trimmed(ground: &dyn Ground) {
     let one = relay(ground).await;
     let inbox = one.outbox.inbox();
-    let [processed, failed] = [EventId::new(), EventId::new()];
+    let [processed, failed, silent, live] = [0; 4].map(|_| EventId::new());
     for (id, end) in [(processed, InboxEnd::Processed), (failed, InboxEnd::Failed(cause()))] {
         let Ok(Begun::Go(fence)) = inbox.begin("stock", id, LEASE).await else {
             panic!("a free event may be begun");
         };
         assert_eq!(inbox.finish("stock", id, fence, end).await, Ok(true));
     }
+    for (id, lease) in [(silent, LEASE), (live, 31 * DAY)] {
+        assert!(matches!(inbox.begin("stock", id, lease).await, Ok(Begun::Go(_))));
+    }
     ground.clock().advance(30 * DAY);
     assert_eq!(sweep(&*one.outbox, &keep()).await.inbox, 0);
     assert_eq!(inbox.begin("stock", processed, LEASE).await, Ok(Begun::Done));
     ground.clock().advance(MILLI);
-    assert_eq!(sweep(&*one.outbox, &keep()).await.inbox, 1);
+    assert_eq!(sweep(&*one.outbox, &keep()).await.inbox, 3);
+    assert_eq!(sweep(&*one.outbox, &keep()).await.inbox, 0);
+    assert!(matches!(inbox.begin("stock", live, LEASE).await, Ok(Begun::Busy { .. })));
     assert!(matches!(inbox.begin("stock", processed, LEASE).await, Ok(Begun::Go(_))));
 }
 

@@ -25,7 +25,8 @@ SELECT clock.now,
     (SELECT count(*) FROM {outbox}_later
         WHERE attempts = 0 AND number > (SELECT max(number) FROM {outbox}_later) - ?3)
         AS recent_new,
-    (SELECT count(*) FROM {outbox}_later WHERE unexplained > 0 AND due_at > clock.now) AS later_out,
+    (SELECT count(*) FROM {outbox}_later WHERE unexplained > 0 AND +due_at > clock.now)
+        AS later_out,
     (SELECT count(*) FROM (SELECT 1 FROM {outbox}_dead LIMIT ?2)) AS dead,
     (SELECT max(number) FROM {outbox}_dead) - (SELECT min(number) FROM {outbox}_dead) + 1
         AS dead_span,

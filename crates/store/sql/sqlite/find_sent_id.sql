@@ -6,9 +6,9 @@ SELECT event_id, topic, event_type, biz_key, iif(?7, payload, NULL) AS payload,
     iif(?7, payload_bytes, NULL) AS payload_bytes, headers, created_at, 'SENT' AS status, attempts,
     NULL AS due_at, trail, broker_message_id AS broker_message_id, sent_at AS moved_at
 FROM {outbox}_sent
-WHERE event_id = ?3 AND (created_at, event_id) < (?1, ?2)
+WHERE event_id = ?3 AND (+created_at, event_id) < (?1, ?2)
     AND (?4 IS NULL OR biz_key = ?4)
     AND (?5 IS NULL OR event_type = ?5) AND (?6 IS NULL OR topic = ?6)
     AND (?12 IS NULL OR json_extract(trail, '$[#-1].cause.code') = ?12)
-ORDER BY created_at DESC, event_id DESC
+ORDER BY +created_at DESC, event_id DESC
 LIMIT ?8

@@ -1,8 +1,8 @@
--- Trims the oldest memory of what was taken in.
--- ?1 what was processed before this goes, ?2 how many at the most.
--- Index: {outbox}_inbox_processed, then the primary key of the inbox. Locks: the one writer.
+-- Trims the oldest memory of what was taken in, failed, or left behind by a holder that fell silent.
+-- ?1 what was last changed before this goes, ?2 how many at the most, ?3 now.
+-- Index: {outbox}_inbox_updated, then the primary key of the inbox. Locks: the one writer.
 DELETE FROM {outbox}_inbox WHERE (group_name, event_id) IN (
     SELECT group_name, event_id FROM {outbox}_inbox
-    WHERE status = 'PROCESSED' AND updated_at < ?1
+    WHERE updated_at < ?1 AND lease_until <= ?3
     ORDER BY updated_at LIMIT ?2
 )

@@ -10,11 +10,11 @@ use super::Table;
 
 /// What a group remembers of one event.
 pub(super) struct Memory {
-    pub(super) processed: bool,
+    processed: bool,
     pub(super) updated: Millis,
     fence: Fence,
     /// Until when its holder may work; zero when nobody holds it.
-    until: Millis,
+    pub(super) until: Millis,
 }
 
 pub(super) struct MemoryInbox(pub(super) Arc<Table>);

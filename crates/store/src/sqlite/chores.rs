@@ -45,11 +45,37 @@ impl Work for Sweeping {
             return Ok(Swept { elsewhere: true, ..Swept::default() });
         };
         let now = Millis(row.try_get(0)?);
+        forget_sizes(base, conn).await?;
         let step = i64::try_from(keep.step).unwrap_or(i64::MAX);
         let query = base.sql.trim_sent.query().bind((now - keep.sent).0).bind(step);
         let sent = query.execute(&mut *conn).await?.rows_affected();
-        let query = base.sql.trim_inbox.query().bind((now - keep.inbox).0).bind(step);
+        let query = base.sql.trim_inbox.query().bind((now - keep.inbox).0).bind(step).bind(now.0);
         let inbox = query.execute(&mut *conn).await?.rows_affected();
         Ok(Swept { sent, inbox, elsewhere: false })
     }
+}
+
+/// What the planner should think of each of our tables.
+const LARGE: &str = "1000000";
+
+/// Makes the planner forget how large our tables were when somebody ran `ANALYZE`. An outbox is
+/// almost empty most of the time, and what is planned for that reads all of it when it is not.
+async fn forget_sizes(base: &Base, conn: &mut SqliteConnection) -> Result<(), Fault> {
+    let there = base.sql.has_versions.query().bind("sqlite_stat1").fetch_one(&mut *conn).await?;
+    if there.try_get::<i64, _>(0)? == 0 {
+        return Ok(());
+    }
+    let ours = ["", "_later", "_dead", "_sent", "_inbox"].map(|end| format!("{}{end}", base.table));
+    let ours = serde_json::to_string(&ours).expect("texts are always JSON");
+    let forget = "DELETE FROM sqlite_stat1 WHERE tbl IN (SELECT value FROM json_each(?1))
+                  AND (idx IS NOT NULL OR stat <> ?2)";
+    let forgotten = sqlx::query(forget).bind(&ours).bind(LARGE).execute(&mut *conn).await?;
+    if forgotten.rows_affected() > 0 {
+        let say = "INSERT INTO sqlite_stat1 (tbl, idx, stat)
+                   SELECT value, NULL, ?2 FROM json_each(?1)
+                   WHERE value NOT IN (SELECT tbl FROM sqlite_stat1)";
+        sqlx::query(say).bind(ours).bind(LARGE).execute(&mut *conn).await?;
+        sqlx::query("ANALYZE sqlite_schema").execute(&mut *conn).await?;
+    }
+    Ok(())
 }

@@ -1,6 +1,8 @@
-//! What only the inside can see: how statements are planned, and that work shares commits.
+//! What only the inside can see: how statements are planned, what one look may read, and that work
+//! shares commits.
 
 mod listing;
+mod plans;
 mod sift;
 
 use std::sync::Arc;
@@ -16,8 +18,6 @@ use tokio::time::timeout;
 use super::Sqlite;
 use super::base::Base;
 use super::error::Fault;
-use super::examine::plan_of;
-use super::statements::{FILES, Statements};
 use super::writer::{Work, Writer};
 use crate::{Lane, Outbox, Setup};
 
@@ -42,37 +42,6 @@ async fn bounded(many: i64) -> Place {
     let outbox = Sqlite { writer: Writer::start(base.clone()), base };
     outbox.migrate().await.expect("an empty file takes the schema");
     Place { _folder: folder, outbox }
-}
-
-/// Reads which indexes a statement's header names.
-fn named(head: &str) -> Vec<String> {
-    let line = head.split("Index: ").nth(1).expect("a header names its index");
-    let words =
-        line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '{' && c != '}');
-    let names = words.filter(|word| word.starts_with("{outbox}_"));
-    names.map(|name| name.replace("{outbox}", "outbox")).collect()
-}
-
-#[tokio::test]
-async fn every_statement_is_served_by_the_index_that_its_header_names() {
-    // These look at a bounded part of a table in the order of its primary key.
-    let bounded = ["behind", "count", "glance", "trim_sent"];
-    let place = place().await;
-    let mut conn = place.outbox.base.readers.acquire().await.unwrap();
-    let sql = Statements::new("outbox");
-    for ((name, file), text) in FILES.iter().zip(sql.texts()) {
-        let plan = plan_of(text, &mut conn).await.unwrap();
-        let head: Vec<&str> = file.lines().take_while(|line| line.starts_with("--")).collect();
-        for index in named(&head.join(" ")) {
-            assert!(plan.iter().any(|step| step.contains(&index)), "{name}: {index}: {plan:#?}");
-        }
-        for step in &plan {
-            // A scan of a whole index is a scan all the same.
-            let whole = step.starts_with("SCAN outbox");
-            let small = step.contains("outbox_lease");
-            assert!(!whole || small || bounded.contains(name), "{name}: {step}");
-        }
-    }
 }
 
 #[tokio::test]

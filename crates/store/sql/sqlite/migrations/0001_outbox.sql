@@ -139,7 +139,7 @@ CREATE TABLE {outbox}_inbox (
     PRIMARY KEY (group_name, event_id),
     CONSTRAINT status_is_known CHECK (status IN ('PROCESSING', 'PROCESSED', 'FAILED'))
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX {outbox}_inbox_processed ON {outbox}_inbox (updated_at) WHERE status = 'PROCESSED';
+CREATE INDEX {outbox}_inbox_updated ON {outbox}_inbox (updated_at);
 
 -- All of it as one, under the names that people know.
 CREATE VIEW {outbox}_events AS

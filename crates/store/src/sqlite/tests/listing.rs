@@ -10,7 +10,7 @@ use crate::Outbox;
 
 /// Fills the four tables: `rows` of each, one a millisecond, every tenth of them a `Rare`. Some hot
 /// rows are dated back, as a producer may.
-async fn fill(place: &Place, rows: i64) {
+pub(super) async fn fill(place: &Place, rows: i64) {
     let mut conn = connect::writer(&place.outbox.base.path, false).await.unwrap();
     let numbers = "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?1)";
     let event = "lower(hex(randomblob(4))) || '-' || lower(hex(randomblob(2))) || '-7000-8000-' \
