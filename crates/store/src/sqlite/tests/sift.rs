@@ -1,7 +1,7 @@
 //! What a lane remembers of the rows of others.
 
 use super::*;
-use event::{Millis, Pattern, Source};
+use event::{Millis, Pattern};
 
 fn want() -> Want {
     Want { limit: 10, bytes: 1 << 20, lease: LONG }
