@@ -4,7 +4,6 @@
 //! know. It never tries again by itself, never judges, and never sees a store.
 
 pub mod gate;
-mod headers;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod keyed;

@@ -16,8 +16,6 @@ use tokio::sync::Mutex;
 use tokio::task;
 use tokio::time::timeout;
 
-use crate::headers;
-
 type Writer = Arc<Mutex<dyn Write + Send>>;
 
 /// Writes events to standard output, or to any other writer.
@@ -56,8 +54,9 @@ impl Stdout {
     }
 
     fn line(&self, event: &Event) -> Result<String, Refusal> {
-        let event = headers::tidy(event).map_err(Refusal::Reject)?;
-        let envelope = Envelope::new(&event, &self.source);
+        let bad = |invalid| Refusal::Reject(Cause::new(Code::BadEvent, invalid));
+        event.headers.check().map_err(bad)?;
+        let envelope = Envelope::new(event, &self.source);
         Ok(envelope.structured(|bytes| STANDARD.encode(bytes)) + "\n")
     }
 

@@ -3,7 +3,7 @@
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use crate::{Event, Payload};
+use crate::{Event, Headers, Payload};
 
 /// The attributes of one event, in the names of CloudEvents and its extensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,23 +37,21 @@ impl<'a> Envelope<'a> {
             out.push(("partitionkey".into(), key.clone()));
             out.push(("bizkey".into(), key.clone()));
         }
-        for (name, value) in &event.headers.0 {
-            let name: String =
-                name.to_ascii_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
-            let taken = name == "datacontenttype" || name == "data" || name == "datab64";
-            if !name.is_empty() && !taken && out.iter().all(|(other, _)| *other != name) {
-                out.push((name, value.clone()));
+        for (name, value) in event.headers.folded() {
+            let taken = [Headers::CONTENT_TYPE, "data", "database64"].contains(&name.as_str());
+            if !taken && out.iter().all(|(other, _)| *other != name) {
+                out.push((name, value.to_owned()));
             }
         }
         out
     }
 
-    /// Returns the media type of the payload: the producer's `content-type` header, else JSON for
-    /// text and bytes for bytes.
+    /// Returns the media type of the payload: the producer's `content-type` header, however it is
+    /// written, else JSON for text and bytes for bytes.
     pub fn content_type(&self) -> &str {
-        let headers = &self.event.headers;
-        let given = headers.get("content-type").or_else(|| headers.get("datacontenttype"));
-        given.unwrap_or(match self.event.payload {
+        let mut headers = self.event.headers.folded();
+        let given = headers.find(|(name, _)| name == Headers::CONTENT_TYPE);
+        given.map(|(_, value)| value).unwrap_or(match self.event.payload {
             Payload::Text(_) => "application/json",
             Payload::Bytes(_) => "application/octet-stream",
         })

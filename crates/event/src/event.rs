@@ -1,6 +1,5 @@
 //! An event: what a business transaction wants the rest of the company to hear.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -9,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use uuid::Uuid;
 
-use crate::Millis;
+use crate::{Headers, Millis};
 
 /// The identity of an event, made by its producer. Consumers dedupe by it.
 ///
@@ -79,36 +78,6 @@ impl Payload {
     }
 }
 
-/// Named values beside the payload: `schema_version`, `traceparent`, whatever the producer adds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Headers(pub BTreeMap<String, String>);
-
-impl Headers {
-    /// Reads the JSON object of a row. Numbers and booleans become their text, null is left out,
-    /// and anything nested stays JSON text, so no producer's header stops its event.
-    pub fn from_json(json: &str) -> Result<Headers, Invalid> {
-        let object: serde_json::Map<String, serde_json::Value> =
-            serde_json::from_str(json).map_err(|error| Invalid::Headers(error.to_string()))?;
-        let text = |(name, value): (String, serde_json::Value)| match value {
-            serde_json::Value::Null => None,
-            serde_json::Value::String(text) => Some((name, text)),
-            other => Some((name, other.to_string())),
-        };
-        Ok(Headers(object.into_iter().filter_map(text).collect()))
-    }
-
-    /// Writes the JSON object of a row.
-    pub fn to_json(&self) -> String {
-        serde_json::to_string(&self.0).expect("a map of strings is always JSON")
-    }
-
-    /// Returns one header.
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
-    }
-}
-
 /// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
@@ -160,26 +129,29 @@ impl Event {
         self
     }
 
-    /// Checks the event against limits that every database and broker can keep.
+    /// Checks the event against limits that every database and broker can keep: those given, or
+    /// the usual ones where these are stricter.
     pub fn check(&self, limits: &Limits) -> Result<(), Invalid> {
         name("topic", &self.topic)?;
         name("event_type", &self.kind)?;
         if let Some(key) = &self.key {
             name("biz_key", key)?;
         }
+        self.headers.check()?;
         for (header, value) in &self.headers.0 {
             name("header name", header)?;
             if value.chars().any(char::is_control) {
                 return Err(Invalid::Control { what: "header value", text: header.clone() });
             }
         }
-        let size = self.payload.len();
-        if size > limits.payload {
-            return Err(Invalid::Payload { size, limit: limits.payload });
+        let usual = Limits::default();
+        let (size, limit) = (self.payload.len(), limits.payload.min(usual.payload));
+        if size > limit {
+            return Err(Invalid::Payload { size, limit });
         }
-        let size = self.headers.to_json().len();
-        if size > limits.headers {
-            return Err(Invalid::HeadersSize { size, limit: limits.headers });
+        let (size, limit) = (self.headers.to_json().len(), limits.headers.min(usual.headers));
+        if size > limit {
+            return Err(Invalid::HeadersSize { size, limit });
         }
         Ok(())
     }
@@ -195,7 +167,8 @@ fn name(what: &'static str, text: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// How large an event may be.
+/// How large an event may be. The usual limits are the highest: what is larger does not pass every
+/// database and broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of payload.
@@ -254,6 +227,16 @@ pub enum Invalid {
         size: usize,
         /// The limit.
         limit: usize,
+    },
+    /// Two headers have one name on the wire.
+    #[error("headers {one:?} and {other:?} are both {name:?}; keep one")]
+    HeaderTwice {
+        /// One header.
+        one: String,
+        /// The other.
+        other: String,
+        /// What both are called.
+        name: String,
     },
     /// The headers are not a JSON object.
     #[error("headers are not a JSON object: {0}")]

@@ -5,6 +5,7 @@
 mod cause;
 mod envelope;
 mod event;
+mod headers;
 mod judge;
 mod listing;
 mod live;
@@ -18,7 +19,8 @@ mod topic;
 
 pub use cause::{Cause, Code, EXPLANATIONS, Explanation, explain};
 pub use envelope::Envelope;
-pub use event::{Event, EventId, Headers, Invalid, Limits, Payload};
+pub use event::{Event, EventId, Invalid, Limits, Payload};
+pub use headers::Headers;
 pub use judge::{Backoff, Limit, Policy};
 pub use listing::{Counts, Cursor, Filter, Listed, Listing, Moment, Page, Requeued, Status};
 pub use live::{Beat, LaneState, LaneView, Pulse};

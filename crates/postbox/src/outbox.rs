@@ -25,7 +25,7 @@ impl Outbox {
         Ok(Outbox { tables: Tables::named(table)?, limits: Limits::default() })
     }
 
-    /// Sets how large an event may be.
+    /// Lowers how large an event may be; above the usual limits no relay takes one.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Outbox {
         self.limits = limits;

@@ -9,7 +9,6 @@ use event::{Cause, Code, Envelope, Event, Millis, Payload, Secret};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use super::Mode;
-use crate::headers::tidy;
 use crate::webhook;
 
 /// What every request of one destination has in common.
@@ -24,8 +23,8 @@ pub(super) struct Form {
 impl Form {
     /// Writes one event. An event that cannot go over HTTP is a `bad-event`.
     pub(super) fn fill(&self, event: &Event, now: Millis) -> Result<(HeaderMap, Bytes), Cause> {
-        let event = tidy(event)?;
-        let envelope = Envelope::new(&event, &self.source);
+        event.headers.check().map_err(|invalid| Cause::new(Code::BadEvent, invalid))?;
+        let envelope = Envelope::new(event, &self.source);
         let attributes = envelope.attributes();
         if let Some((name, _)) =
             attributes.iter().find(|(_, value)| value.chars().any(char::is_control))
