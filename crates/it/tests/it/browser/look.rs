@@ -1,5 +1,5 @@
-//! How pages look: on a desk, a tablet and a phone, in the light and in the dark. Pictures of them are
-//! left in `target/screenshots/`.
+//! How pages look: on a desk, a tablet and a phone, in the light and in the dark. Pictures of them
+//! are left in `target/screenshots/`.
 
 use anyhow::{Result, bail};
 use event::Event;
@@ -8,6 +8,11 @@ use it::console::Console;
 use serde_json::json;
 
 use super::Busy;
+
+/// The ids of listed events that do not stand on one line.
+const BROKEN: &str = "[...document.querySelectorAll('tr[data-event] .id code')]
+    .filter((it) => it.getClientRects().length > 1 || it.offsetHeight > 24)
+    .map((it) => it.textContent)";
 
 const BACKGROUND: &str = "getComputedStyle(document.body).backgroundColor";
 
@@ -28,6 +33,8 @@ async fn pages_fit_a_desk_a_tablet_and_a_phone_in_the_light_and_in_the_dark() ->
                     browser.ask("document.querySelector('.beats').open = true").await?;
                 }
                 fits(&browser, width, path).await?;
+                let broken = browser.ask(BROKEN).await?;
+                assert_eq!(broken, json!([]), "ids are broken on {path} at {width}");
                 browser.picture(&format!("{name}-{scheme}-{device}")).await?;
             }
         }
@@ -66,6 +73,35 @@ async fn the_longest_names_widen_no_page() -> Result<()> {
     browser.until("!document.querySelector('#ask-yes').disabled").await?;
     fits(&browser, PHONE, "its dialog").await?;
     browser.picture("dialog-light-phone").await
+}
+
+#[tokio::test]
+async fn a_phone_shows_no_empty_cell_and_nothing_scrolls_sideways() -> Result<()> {
+    let busy = Busy::start().await?;
+    let browser = Browser::open(&busy.console.url("")).await?;
+    browser.width(PHONE).await?;
+    let empty = "[...document.querySelectorAll('td')].filter((it) => !it.textContent.trim() \
+                 && !it.querySelector('input, svg') && it.offsetHeight).length";
+    for path in ["/", "/events", "/dead"] {
+        browser.go(path).await?;
+        assert_eq!(browser.ask(empty).await?, 0, "{path} shows cells that say nothing");
+    }
+    browser.go("/events").await?;
+    for css in [".nav", "#statuses"] {
+        let it = format!("document.querySelector('{css}')");
+        let over =
+            format!("[{it}.scrollWidth - {it}.clientWidth, {it}.scrollHeight - {it}.clientHeight]");
+        assert_eq!(browser.ask(&over).await?, json!([0, 0]), "{css} scrolls");
+    }
+    let edges = "['.event-cell', 'td.end', 'td.clip'].map((css) => \
+                 document.querySelector('#events ' + css).getBoundingClientRect().top)";
+    let tops: Vec<f64> = serde_json::from_value(browser.ask(edges).await?)?;
+    assert!(tops.is_sorted(), "the time is not under the title: {tops:?}");
+    let right = "['#f-code', '#filter button'].map((css) => \
+                 document.querySelector(css).getBoundingClientRect().right)";
+    let right: Vec<f64> = serde_json::from_value(browser.ask(right).await?)?;
+    assert_eq!(right[0], right[1], "the button is not in line with the fields");
+    Ok(())
 }
 
 #[tokio::test]

@@ -78,7 +78,8 @@ const TICKS: &str = "(() => {
     const series = [{ key: 'sent', name: 'Sent', tone: 'accent', area: true }];
     const chart = new window.it.Chart(host, { series, label: 'x', nothing: 'x' });
     chart.show([{ second: 1, sent: 0 }, { second: 2, sent: PEAK }], 60);
-    const texts = [...host.querySelectorAll('text')].filter((it) => Number(it.getAttribute('x')) < 40);
+    const left = (it) => Number(it.getAttribute('x')) < 40;
+    const texts = [...host.querySelectorAll('text')].filter(left);
     host.remove();
     return texts.map((it) => it.textContent);
   })()";
