@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     if mode == "down" {
         outboxes.push(("stock".into(), stock));
     }
-    let console = Console { outboxes, pulse: relay, ready: Arc::new(|| true) };
+    let console = Console { outboxes, pulse: relay, unready: Arc::new(Vec::new) };
     let token = std::env::var("POSTBOX_TOKEN").ok().map(Secret::new);
     let options = Options { token, hosts: Vec::new() };
     Ok(serve(listener, console, options, CancellationToken::new()).await?)

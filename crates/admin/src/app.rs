@@ -101,8 +101,8 @@ pub(crate) struct App {
     pub(crate) outboxes: Vec<Outbox>,
     /// The relay of this process.
     pub(crate) pulse: Arc<dyn Pulse>,
-    /// Tells whether the process is ready.
-    pub(crate) ready: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// Tells why the process is not ready.
+    pub(crate) unready: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
     /// Who may come in.
     pub(crate) sessions: Sessions,
     /// Which hosts a request may name.
@@ -128,7 +128,7 @@ impl App {
         App {
             outboxes: console.outboxes.into_iter().map(outbox).collect(),
             pulse: console.pulse,
-            ready: console.ready,
+            unready: console.unready,
             sessions,
             hosts,
             tries: Tries::default(),

@@ -40,8 +40,9 @@ pub struct Console {
     pub outboxes: Vec<(String, Arc<dyn Catalog>)>,
     /// The relay of this process.
     pub pulse: Arc<dyn Pulse>,
-    /// Tells whether the process is ready, for `/readyz`.
-    pub ready: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// Tells why the process is not ready, for `/readyz`, which needs no token: names and codes, and
+    /// nothing else. Nothing is ready.
+    pub unready: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
 }
 
 /// Who may see it.

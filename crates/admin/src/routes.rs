@@ -88,9 +88,9 @@ async fn livez() -> &'static str {
 }
 
 async fn readyz(State(app): State<Arc<App>>) -> impl IntoResponse {
-    match (app.ready)() {
-        true => (StatusCode::OK, "ready\n"),
-        false => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
+    match (app.unready)() {
+        why if why.is_empty() => (StatusCode::OK, "ready\n".to_owned()),
+        why => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {}\n", why.join("; "))),
     }
 }
 

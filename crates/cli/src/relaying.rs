@@ -91,7 +91,7 @@ impl Relaying {
         let console = admin::Console {
             outboxes: catalogs.collect(),
             pulse: Arc::new(self.telemetry.clone()),
-            ready: self.ready(stop),
+            unready: self.unready(stop),
         };
         let options = admin::Options {
             token: self.config.admin.token.as_ref().map(|token| token.value.clone()),
@@ -114,15 +114,23 @@ impl Relaying {
         around
     }
 
-    /// Says whether this relay does its work: its lanes are started, it does not stop, and every
-    /// store answers. A destination that is down is not asked: to start again would not help.
-    fn ready(&self, stop: &CancellationToken) -> Arc<dyn Fn() -> bool + Send + Sync> {
+    /// Says why this relay does not do its work: its lanes are not started, it stops, or a store
+    /// does not answer. A destination that is down is not asked: to start again would not help.
+    fn unready(&self, stop: &CancellationToken) -> Arc<dyn Fn() -> Vec<String> + Send + Sync> {
         let names: Vec<String> = self.outboxes.iter().map(|opened| opened.name.clone()).collect();
         let (started, stop) = (self.started.clone(), stop.clone());
         let telemetry = self.telemetry.clone();
         Arc::new(move || {
-            let answers = || names.iter().all(|name| telemetry.answers(name).is_ok());
-            started.load(Ordering::Relaxed) && !stop.is_cancelled() && answers()
+            if stop.is_cancelled() {
+                return vec!["the relay stops".into()];
+            }
+            if !started.load(Ordering::Relaxed) {
+                return vec!["the relay starts".into()];
+            }
+            let trouble = |name: &String| {
+                telemetry.answers(name).err().map(|cause| format!("{name}: {}", cause.code))
+            };
+            names.iter().filter_map(trouble).collect()
         })
     }
 

@@ -50,6 +50,8 @@ pub struct Claim {
     pub address: Address,
     /// What a settlement must carry.
     pub fence: Fence,
+    /// Since when it could have been claimed, by the database's clock.
+    pub due: Millis,
     /// Which attempt this is, counted from 1 at the claim.
     pub attempt: u32,
     /// How many of the attempts right before this one nobody settled.

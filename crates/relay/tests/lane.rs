@@ -307,6 +307,7 @@ fn claims(count: i64) -> Vec<Claim> {
         event: Event::new("order.paid", "OrderPaid", "{}"),
         address: Address { shelf: Shelf::Hot, shard: 0, number },
         fence: Fence(1),
+        due: Millis::now(),
         attempt: 1,
         unexplained: 0,
     };

@@ -12,5 +12,5 @@ mod names;
 mod telemetry;
 mod watched;
 
-pub use logs::{LogFormat, logs};
+pub use logs::{LogFormat, check_filter, logs};
 pub use telemetry::Telemetry;

@@ -14,10 +14,20 @@ pub enum LogFormat {
     Json,
 }
 
+/// Reads a filter without starting anything. Says what is wrong with one that cannot be read.
+pub fn check_filter(filter: &str) -> Result<(), String> {
+    read(filter).map(drop)
+}
+
+fn read(filter: &str) -> Result<EnvFilter, String> {
+    let example = "write for example \"info\" or \"warn,postbox_relay=debug\"";
+    let read = EnvFilter::try_new(filter);
+    read.map_err(|error| format!("{filter:?} cannot be read: {error}; {example}"))
+}
+
 /// Starts logging. A second call changes nothing. A filter that cannot be read is returned as text.
 pub fn logs(format: LogFormat, filter: &str) -> Result<(), String> {
-    let filter = EnvFilter::try_new(filter)
-        .map_err(|error| format!("log filter {filter:?} cannot be read: {error}"))?;
+    let filter = read(filter)?;
     let colours = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let builder = fmt().with_env_filter(filter).with_writer(stderr).with_target(false);
     let builder = builder.with_ansi(colours);

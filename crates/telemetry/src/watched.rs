@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use event::{
     Answer, Cause, Claim, Event, EventId, LaneState, Millis, Outcome, Refusal, Settled, Settlement,
-    Shelf, Sink, Source, StoreError, Want,
+    Sink, Source, StoreError, Want,
 };
 use metrics::{counter, histogram};
 
@@ -26,8 +26,7 @@ pub(crate) struct Lane {
 #[derive(Clone, Copy)]
 struct Claimed {
     attempt: u32,
-    /// When it became due. Only a hot row tells: it is due from its creation on.
-    due: Option<Millis>,
+    due: Millis,
 }
 
 impl Lane {
@@ -68,9 +67,7 @@ pub(crate) struct WatchedSource {
 impl WatchedSource {
     fn claimed(&self, claims: &[Claim], lease: Duration) {
         for claim in claims {
-            let hot = claim.address.shelf == Shelf::Hot;
-            let due = hot.then_some(claim.event.created);
-            let claimed = Claimed { attempt: claim.attempt, due };
+            let claimed = Claimed { attempt: claim.attempt, due: claim.due };
             // A settlement may be tried for a whole lease.
             self.lane.claims.put(claim.event.id, claimed, 2 * lease);
         }
@@ -181,7 +178,7 @@ impl Sink for WatchedSink {
                     published += 1;
                     latency.record(now.since(event.created));
                     let claimed = self.lane.claims.get(&event.id);
-                    if let Some(Claimed { due: Some(due), .. }) = claimed {
+                    if let Some(Claimed { due, .. }) = claimed {
                         waited.record(now.since(due));
                     }
                 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use event::{
-    Address, Answer, Cause, Claim, Code, Event, Fence, LaneState, Outcome, Pulse, Receipt, Refusal,
-    Settled, Settlement, Shelf, Sink, Source, StoreError, Want,
+    Address, Answer, Cause, Claim, Code, Event, Fence, LaneState, Millis, Outcome, Pulse, Receipt,
+    Refusal, Settled, Settlement, Shelf, Sink, Source, StoreError, Want,
 };
 use postbox_telemetry::Telemetry;
 
@@ -101,6 +101,7 @@ impl Source for Rows {
             event: Event::new("order.paid", "OrderPaid", "{}"),
             address: Address { shelf: Shelf::Hot, shard: 0, number },
             fence: Fence(1),
+            due: Millis::now(),
             attempt: 2,
             unexplained: 0,
         };

@@ -43,7 +43,8 @@ async fn metrics_and_health_answer_plainly() {
     assert_eq!(console.get("/livez").await.status, 200);
     assert_eq!(console.get("/readyz").await.status, 200);
     console.ready.store(false, Ordering::Relaxed);
-    assert_eq!(console.get("/readyz").await.status, 503);
+    let unready = console.get("/readyz").await;
+    assert_eq!((unready.status, &*unready.body), (503, "not ready: orders: store-down\n"));
     assert_eq!(console.get("/livez").await.status, 200);
 }
 

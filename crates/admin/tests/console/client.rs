@@ -44,7 +44,10 @@ async fn served(options: Options) -> Served {
     let console = Console {
         outboxes: vec![("orders".into(), orders.clone()), ("stock".into(), stock.clone())],
         pulse: relay.clone(),
-        ready: Arc::new(move || told.load(std::sync::atomic::Ordering::Relaxed)),
+        unready: Arc::new(move || {
+            let ready = told.load(std::sync::atomic::Ordering::Relaxed);
+            if ready { Vec::new() } else { vec!["orders: store-down".into()] }
+        }),
     };
     let stop = CancellationToken::new();
     let ended = tokio::spawn(serve(listener, console, options, stop.clone()));

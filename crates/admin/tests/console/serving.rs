@@ -16,7 +16,7 @@ use crate::fake::Relay;
 async fn refused(address: &str, token: Option<&str>) -> AdminError {
     let listener = TcpListener::bind(address).await.unwrap();
     let pulse = Arc::new(Relay::default());
-    let console = Console { outboxes: Vec::new(), pulse, ready: Arc::new(|| true) };
+    let console = Console { outboxes: Vec::new(), pulse, unready: Arc::new(Vec::new) };
     let options = Options { token: token.map(Secret::new), hosts: Vec::new() };
     let served = serve(listener, console, options, CancellationToken::new());
     timeout(Duration::from_secs(10), served).await.expect("it is refused at once").unwrap_err()

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use event::{Backoff, Order, Pattern};
-use tracing_subscriber::EnvFilter;
 
 use super::destination;
 use super::place::{At, Problems};
@@ -276,9 +275,7 @@ fn policy(written: &Written, problems: &mut Problems) -> Option<event::Policy> {
 }
 
 fn filter(text: &str) -> Result<String, String> {
-    let read = EnvFilter::try_new(text);
-    let example = "write for example \"info\" or \"warn,postbox_relay=debug\"";
-    read.map_err(|error| format!("{text:?} cannot be read: {error}; {example}"))?;
+    telemetry::check_filter(text)?;
     Ok(text.to_owned())
 }
 

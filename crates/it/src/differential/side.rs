@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use event::{
     Begun, Cause, Claim, Code, Counts, Event, EventId, Fence, Filter, InboxEnd, Keep, Listed,
-    Order, Page, Payload, Requeued, Settled, Source, Status, Swept, Topics, Want,
+    Millis, Order, Page, Payload, Requeued, Settled, Source, Status, Swept, Topics, Want,
 };
 use store::{Lane, Outbox};
 use uuid::Uuid;
@@ -20,7 +20,7 @@ const KINDS: [&str; 2] = ["Even", "Odd"];
 #[derive(Debug, PartialEq)]
 pub(super) enum Answer {
     Nothing,
-    Claimed(Vec<(Event, u32, u32)>),
+    Claimed(Vec<(Event, Millis, u32, u32)>),
     Settled(Settled),
     Requeued(Requeued),
     Found(Vec<Vec<Listed>>),
@@ -174,7 +174,8 @@ impl Side {
     async fn claim(&mut self, relay: usize, lane: usize, want: Want) -> Answer {
         let lane = self.seats[relay].lanes[lane].clone();
         let claims = lane.claim(&want).await.expect("the store hands out");
-        let told = |claim: &Claim| (claim.event.clone(), claim.attempt, claim.unexplained);
+        let told =
+            |claim: &Claim| (claim.event.clone(), claim.due, claim.attempt, claim.unexplained);
         let told = claims.iter().map(told).collect();
         self.held.extend(claims.into_iter().map(|claim| Held { claim, lane: lane.clone() }));
         Answer::Claimed(told)

@@ -92,7 +92,8 @@ struct Storm {
     catalog: Arc<dyn Catalog>,
     weather: Weather,
     sink: Arc<Destination>,
-    time: JoinSet<()>,
+    /// Passes until the storm is dropped.
+    _time: JoinSet<()>,
 }
 
 impl Storm {
@@ -102,7 +103,7 @@ impl Storm {
         let sink = Arc::new(Destination { weather, calm: false.into(), arrived: Mutex::default() });
         let mut time = JoinSet::new();
         time.spawn(pass(ground.clock().clone()));
-        Storm { outbox, catalog, weather, sink, time }
+        Storm { outbox, catalog, weather, sink, _time: time }
     }
 
     /// Puts every event, a few at a time.

@@ -149,11 +149,11 @@ impl Pick<'_> {
     }
 
     fn take(&mut self, entry: &mut Entry, address: Address, fence: event::Fence) {
-        let unexplained = entry.row.unexplained;
+        let (due, unexplained) = (entry.row.due, entry.row.unexplained);
         entry.row.claim(fence, self.now, self.want.lease);
         self.bytes += entry.row.event.payload.len();
         let (event, attempt) = (entry.row.event.clone(), entry.row.attempt);
-        self.claims.push(Claim { event, address, fence, attempt, unexplained });
+        self.claims.push(Claim { event, address, fence, due, attempt, unexplained });
     }
 }
 

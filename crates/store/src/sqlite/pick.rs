@@ -92,10 +92,11 @@ impl Pick {
         base: &Base,
         conn: &mut SqliteConnection,
     ) -> Result<(), Fault> {
-        let numbers = self.sift(base, conn).await?;
-        if numbers.is_empty() {
+        let picked = self.sift(base, conn).await?;
+        if picked.is_empty() {
             return Ok(());
         }
+        let numbers: Vec<i64> = picked.iter().map(|(number, _)| *number).collect();
         let json = serde_json::to_string(&numbers).expect("numbers are always JSON");
         let query = base.sql.claim_later.query();
         let query = query.bind(json).bind(self.fence.0).bind(self.until.0);
@@ -105,14 +106,15 @@ impl Pick {
         }
         let mut holding = base.holding();
         let desk = &mut holding.desks[self.lane];
-        for number in numbers {
+        for (number, due) in picked {
             let row = rows.remove(&number).expect("a row that was just read is still there");
             let attempt = row.try_get::<i64, _>(9)?.try_into().unwrap_or(u32::MAX);
             let unexplained = row.try_get::<i64, _>(11)?.try_into().unwrap_or(u32::MAX);
             let address = address(Shelf::Later, number);
             match rows::event(&row, 1)? {
                 Ok(event) => {
-                    let claim = Claim { event, address, fence: self.fence, attempt, unexplained };
+                    let fence = self.fence;
+                    let claim = Claim { event, address, fence, due, attempt, unexplained };
                     desk.keep(&claim, self.until, rows::trail(&row, 10)?);
                     self.claims.push(claim);
                 }
@@ -179,7 +181,8 @@ impl Pick {
             return Ok(false);
         }
         if desk.hand.offer_hot(address, event.key.as_deref()) {
-            let claim = Claim { event, address, fence: self.fence, attempt: 1, unexplained: 0 };
+            let (fence, due) = (self.fence, event.created);
+            let claim = Claim { event, address, fence, due, attempt: 1, unexplained: 0 };
             desk.keep(&claim, self.until, Vec::new());
             self.claims.push(claim);
             self.bytes += size;

@@ -50,12 +50,13 @@ enum Next {
 }
 
 impl Pick {
-    /// Chooses later rows that are due, by number, in the order in which they became so.
+    /// Chooses later rows that are due, by number and since when, in the order in which they became
+    /// so.
     pub(super) async fn sift(
         &mut self,
         base: &Base,
         conn: &mut SqliteConnection,
-    ) -> Result<Vec<i64>, Fault> {
+    ) -> Result<Vec<(i64, Millis)>, Fault> {
         self.all_seen = false;
         let mut passed = {
             let desk = &mut base.holding().desks[self.lane];
@@ -63,16 +64,16 @@ impl Pick {
             desk.passed.spoil(self.until);
             desk.passed
         };
-        let mut numbers = Vec::new();
+        let mut picked = Vec::new();
         let mut mine = false;
         if passed.number > 0 {
             let query = base.sql.new_later.query().bind(passed.newest);
             let mut new = query.bind(passed.due.0).bind(passed.number).fetch(&mut *conn);
             while let Some(row) = new.try_next().await? {
-                let next = self.weigh(base, &row, &mut numbers)?;
+                let next = self.weigh(base, &row, &mut picked)?;
                 mine |= next != Next::Passed;
                 if next == Next::Full {
-                    return Ok(numbers);
+                    return Ok(picked);
                 }
             }
         }
@@ -85,7 +86,7 @@ impl Pick {
         while next != Next::Full
             && let Some(row) = onward.try_next().await?
         {
-            next = self.weigh(base, &row, &mut numbers)?;
+            next = self.weigh(base, &row, &mut picked)?;
             passing &= next == Next::Passed;
             if passing {
                 (passed.number, passed.due) = (row.try_get(0)?, Millis(row.try_get(6)?));
@@ -93,7 +94,7 @@ impl Pick {
         }
         self.all_seen = next != Next::Full;
         base.holding().desks[self.lane].passed = passed;
-        Ok(numbers)
+        Ok(picked)
     }
 
     /// Looks at one later row, and takes it if it may.
@@ -101,7 +102,7 @@ impl Pick {
         &mut self,
         base: &Base,
         row: &SqliteRow,
-        numbers: &mut Vec<i64>,
+        picked: &mut Vec<(i64, Millis)>,
     ) -> Result<Next, Fault> {
         let (number, birth) = (row.try_get(0)?, row.try_get(1)?);
         let mut holding = base.holding();
@@ -110,16 +111,16 @@ impl Pick {
             return Ok(Next::Passed);
         }
         let suspect = row.try_get::<i64, _>(4)? >= i64::from(Rule::SUSPECT);
-        let joins = Joins::of(suspect, numbers.len());
+        let joins = Joins::of(suspect, picked.len());
         let size = usize::try_from(row.try_get::<i64, _>(5)?).unwrap_or(usize::MAX);
-        let full = numbers.len() == self.want.retries();
-        if joins == Joins::NotNow || full || !self.fits(size, numbers.len()) {
+        let full = picked.len() == self.want.retries();
+        if joins == Joins::NotNow || full || !self.fits(size, picked.len()) {
             return Ok(Next::Full);
         }
         let key = rows::lenient(row, 3)?;
         let key = (!key.is_empty()).then_some(&*key);
         if desk.hand.offer_later(address(Shelf::Later, number), key, birth) {
-            numbers.push(number);
+            picked.push((number, Millis(row.try_get(6)?)));
             self.bytes += size;
             self.closed = joins == Joins::Alone;
         }
