@@ -1,7 +1,7 @@
 //! The only crate that knows metric names and the log format.
 //!
-//! Facts are taken at the seams: a [`Telemetry`] wraps a lane's source and sink, or an inbox, and
-//! counts what passes. Nothing else in the house emits a metric.
+//! Facts are taken at the seams: a [`Telemetry`] wraps a lane's source and sink and
+//! counts what passes; a consumer says what it took in. Nothing else in the house emits a metric.
 
 mod beats;
 mod flight;
@@ -12,5 +12,6 @@ mod names;
 mod telemetry;
 mod watched;
 
+pub use inbox::{TakenIn, taken_in};
 pub use logs::{LogFormat, check_filter, logs};
 pub use telemetry::Telemetry;

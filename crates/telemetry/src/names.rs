@@ -28,18 +28,14 @@ metrics! {
         STALE "postbox_stale_total" "Settlements that came too late and changed nothing.",
         STORE_ERRORS "postbox_store_errors_total"
             "Times that a database did not answer a lane, by outbox, sink and code.",
-        TAKEN_IN "postbox_inbox_taken_in_total" "Events taken in, by inbox and group.",
+        TAKEN_IN "postbox_inbox_taken_in_total" "Events taken in, by group.",
         DUPLICATES "postbox_inbox_duplicates_total"
-            "Events that had been taken in before, by inbox and group.",
-        BUSY "postbox_inbox_busy_total"
-            "Events that another holder was working on, by inbox and group.",
-        FAILED "postbox_inbox_failed_total"
-            "Work that failed, and questions that the database did not answer, by code.",
-        INBOX_STALE "postbox_inbox_stale_total" "Ends that came too late and changed nothing.",
+            "Events that had been taken in before, by group.",
+        FAILED "postbox_inbox_failed_total" "Events that could not be taken in, by group.",
     }
     gauges {
         EVENTS "postbox_events" "Events by outbox and status; NaN while they cannot be counted.",
-        ESTIMATED "postbox_events_estimated" "1 while the count of NEW is an estimate from above.",
+        ESTIMATED "postbox_events_estimated" "1 while some of the counts are estimates from above.",
         OLDEST "postbox_oldest_due_seconds"
             "Age of the oldest event that is due, in seconds; NaN while it cannot be read.",
         OUTBOX_UP "postbox_outbox_up" "1 while the outbox's database answers, else 0.",
@@ -49,12 +45,11 @@ metrics! {
         LATENCY "postbox_dispatch_latency_seconds"
             "From the row's creation to the broker's receipt, in seconds.",
         DUE "postbox_due_seconds"
-            "From due to receipt, for events that were due from their creation on, in seconds.",
+            "From when it could have been claimed to the receipt, in seconds.",
         ATTEMPTS "postbox_attempts" "How many attempts it took, at each settlement.",
         PUBLISH "postbox_publish_seconds" "How long a sink took for a batch, in seconds.",
         CLAIM "postbox_claim_seconds" "How long a claim took, in seconds.",
         SETTLE "postbox_settle_seconds" "How long a settlement took, in seconds.",
-        WORK "postbox_inbox_seconds" "From taking an event in hand to its end, in seconds.",
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use event::{
-    Beat, Catalog, Cause, Code, Counts, Inbox, LaneState, LaneView, Millis, Pulse, Sink, Source,
-    Status, StoreError,
+    Beat, Catalog, Cause, Code, Counts, LaneState, LaneView, Millis, Pulse, Sink, Source, Status,
+    StoreError,
 };
 use metrics::gauge;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
@@ -14,7 +14,6 @@ use tokio::time::{MissedTickBehavior, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::beats::Beats;
-use crate::inbox::WatchedInbox;
 use crate::lanes::Lanes;
 use crate::names;
 use crate::watched::{Lane, WatchedSink, WatchedSource};
@@ -90,11 +89,6 @@ impl Telemetry {
         let lane = Arc::new(Lane::new(self.facts.clone(), outbox, sink_name));
         let source = WatchedSource { lane: lane.clone(), source };
         (Arc::new(source), Arc::new(WatchedSink { lane, sink }))
-    }
-
-    /// Wraps an inbox, so that what passes is counted under this name.
-    pub fn watch_inbox(&self, name: &str, inbox: Arc<dyn Inbox>) -> Arc<dyn Inbox> {
-        Arc::new(WatchedInbox::new(name, inbox))
     }
 
     /// Says why an outbox's database did not answer when it was last counted, or that it was never

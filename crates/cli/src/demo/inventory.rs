@@ -16,6 +16,7 @@ use event::{EventId, Millis, Secret};
 use serde::Deserialize;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{Connection, Row};
+use telemetry::TakenIn;
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -210,7 +211,16 @@ async fn receive(
     if seen % 17 == 5 {
         return (StatusCode::SERVICE_UNAVAILABLE, "busy; come back later");
     }
-    match service.take_in(id, &order).await {
+    let taken = service.take_in(id, &order).await;
+    telemetry::taken_in(
+        GROUP,
+        match taken {
+            Ok(Taken::In) => TakenIn::First,
+            Ok(Taken::Before) => TakenIn::Before,
+            Ok(Taken::Unknown) | Err(_) => TakenIn::Failed,
+        },
+    );
+    match taken {
         Ok(Taken::Unknown) => (StatusCode::UNPROCESSABLE_ENTITY, "this item is not in stock"),
         Ok(Taken::Before) => {
             service.duplicates.fetch_add(1, Ordering::Relaxed);
