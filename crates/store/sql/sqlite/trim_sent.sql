@@ -1,14 +1,14 @@
--- Trims history that was sent before ?1, at most ?2 rows of it. It looks at the first rows, whose
--- numbers grow with `sent_at`, and at those created last before ?1: rows that a clock dated ahead
--- stand still in front of the first, but not of the second.
+-- Trims history that was sent before ?1, at most ?2 rows of it. It looks at ?3 first rows, whose
+-- numbers grow with `sent_at`, and at ?3 that were created last before ?1: rows that a clock dated
+-- ahead stand still in front of the first, but not of the second.
 -- Index: the primary key of the history, {outbox}_sent_created. Locks: the one writer.
 DELETE FROM {outbox}_sent WHERE number IN (
-    SELECT number FROM (SELECT number, sent_at FROM {outbox}_sent ORDER BY number LIMIT ?2)
+    SELECT number FROM (SELECT number, sent_at FROM {outbox}_sent ORDER BY number LIMIT ?3)
     WHERE sent_at < ?1
     UNION
     SELECT number FROM (
         SELECT number, sent_at FROM {outbox}_sent WHERE created_at < ?1
-        ORDER BY created_at DESC LIMIT ?2
+        ORDER BY created_at DESC LIMIT ?3
     )
     WHERE sent_at < ?1
     LIMIT ?2

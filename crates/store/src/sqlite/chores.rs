@@ -10,6 +10,9 @@ use super::base::Base;
 use super::error::Fault;
 use super::writer::{Work, Writer};
 
+/// How many rows of history a step looks at, at each of two places, to find what is old.
+const LOOK: i64 = 1_000;
+
 /// The upkeep of one handle.
 pub(super) struct SqliteChores {
     pub(super) base: Arc<Base>,
@@ -48,6 +51,7 @@ impl Work for Sweeping {
         forget_sizes(base, conn).await?;
         let step = i64::try_from(keep.step).unwrap_or(i64::MAX);
         let query = base.sql.trim_sent.query().bind((now - keep.sent).0).bind(step);
+        let query = query.bind(step.max(LOOK));
         let sent = query.execute(&mut *conn).await?.rows_affected();
         let query = base.sql.trim_inbox.query().bind((now - keep.inbox).0).bind(step).bind(now.0);
         let inbox = query.execute(&mut *conn).await?.rows_affected();

@@ -92,9 +92,11 @@ CREATE TABLE {outbox}_dead (
 CREATE INDEX {outbox}_dead_id ON {outbox}_dead (event_id);
 CREATE INDEX {outbox}_dead_created ON {outbox}_dead (created_at, event_id);
 
--- What was published, for as long as history is kept. Numbers grow with `sent_at`.
+-- What was published, for as long as history is kept. Numbers grow with `sent_at`, which stands
+-- before the payload so that it is read without it.
 CREATE TABLE {outbox}_sent (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
+    sent_at INTEGER NOT NULL,
     seq INTEGER NOT NULL,
     event_id TEXT NOT NULL,
     topic TEXT NOT NULL,
@@ -106,8 +108,7 @@ CREATE TABLE {outbox}_sent (
     created_at INTEGER NOT NULL,
     attempts INTEGER NOT NULL,
     trail TEXT,
-    broker_message_id TEXT,
-    sent_at INTEGER NOT NULL
+    broker_message_id TEXT
 ) STRICT;
 CREATE INDEX {outbox}_sent_id ON {outbox}_sent (event_id);
 CREATE INDEX {outbox}_sent_key ON {outbox}_sent (biz_key, created_at) WHERE biz_key IS NOT NULL;
