@@ -31,8 +31,8 @@ impl Tables {
         put::write(&self.sql, conn, event, due, None).await
     }
 
-    /// Takes an event in for a group. Returns `false` when it was taken in before, and an error that
-    /// means to ask again while another holder works on it.
+    /// Takes an event in for a group. Returns `false` when it was taken in before, and an error
+    /// that means to ask again while another holder works on it.
     pub async fn take_in(
         &self,
         conn: &mut SqliteConnection,

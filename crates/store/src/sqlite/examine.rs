@@ -63,8 +63,8 @@ fn clock(database: Millis, machine: Millis) -> Finding {
     Finding { grade, what: "clock".to_owned(), detail }
 }
 
-/// Asks how a relay's work and a person's questions would be run: an index that was dropped by hand,
-/// or sizes that were measured in an empty outbox, make a scan of each.
+/// Asks how a relay's work and a person's questions would be run: an index that was dropped by
+/// hand, or sizes that were measured in an empty outbox, make a scan of each.
 async fn plan(base: &Base, conn: &mut sqlx::SqliteConnection) -> Result<Finding, Fault> {
     let sql = &base.sql;
     let served = [
