@@ -41,7 +41,7 @@ pub struct Console {
     /// The relay of this process.
     pub pulse: Arc<dyn Pulse>,
     /// Tells why the process is not ready, for `/readyz`, which needs no token: names and codes, and
-    /// nothing else. Nothing is ready.
+    /// nothing else. None means that it is ready.
     pub unready: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
 }
 
