@@ -3,6 +3,8 @@
 //! Rows of other lanes may stand before them by the hundred thousand, when a destination refuses
 //! everything. A lane remembers how far it has passed such rows, and looks there only at new ones.
 
+use std::time::Duration;
+
 use event::{Joins, Millis, Row as Rule, Shelf};
 use futures_util::TryStreamExt;
 use sqlx::sqlite::SqliteRow;
@@ -60,8 +62,9 @@ impl Pick {
         self.all_seen = false;
         let mut passed = {
             let desk = &mut base.holding().desks[self.lane];
-            // Claims last from now on: under a clock that was set back, into what was passed.
-            desk.passed.spoil(self.until);
+            // Under a clock that was set back, what was passed is not all due any more, and claims
+            // may end there.
+            desk.passed.spoil(self.now + Duration::from_millis(1));
             desk.passed
         };
         let mut picked = Vec::new();
