@@ -40,8 +40,8 @@ pub struct Console {
     pub outboxes: Vec<(String, Arc<dyn Catalog>)>,
     /// The relay of this process.
     pub pulse: Arc<dyn Pulse>,
-    /// Tells why the process is not ready, for `/readyz`, which needs no token: names and codes, and
-    /// nothing else. None means that it is ready.
+    /// Tells why the process is not ready, for `/readyz`; no reason is ready. That page needs no
+    /// token, so these are names and codes and nothing else.
     pub unready: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
 }
 
