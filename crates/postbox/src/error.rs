@@ -1,6 +1,6 @@
 //! Why an event was not put down or taken in.
 
-use event::{Invalid, StoreError};
+use event::{Invalid, Millis, StoreError};
 use thiserror::Error;
 
 /// Why an event was not put down or taken in. The transaction should be rolled back.
@@ -15,6 +15,12 @@ pub enum Error {
          then commit"
     )]
     NoTransaction,
+    /// Another holder has begun to work on the event, and its lease lasts: try again later.
+    #[error("another holder works on the event until {until}; try again later")]
+    Busy {
+        /// When its lease runs out.
+        until: Millis,
+    },
     /// The database refused.
     #[error(transparent)]
     Store(#[from] StoreError),

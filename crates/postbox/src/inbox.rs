@@ -1,6 +1,6 @@
 //! Taking events in: the memory of a consumer group, in the consumer's own transaction.
 
-use event::EventId;
+use event::{Begun, EventId};
 use sqlx::SqliteConnection;
 
 use crate::Error;
@@ -10,7 +10,8 @@ use crate::outbox::{Outbox, USUAL, check_transaction};
 ///
 /// Returns `true` the first time: do the work in the same transaction and commit. Returns `false`
 /// when the group has taken it in before: acknowledge it and do nothing. If the transaction is
-/// rolled back, so is this memory, and the event will be new again.
+/// rolled back, so is this memory, and the event will be new again. It is an error that another
+/// holder has begun to work on it through [`event::Inbox`] and is not finished yet.
 ///
 /// ```
 /// # use sqlx::Connection;
@@ -42,6 +43,11 @@ impl Outbox {
         id: EventId,
     ) -> Result<bool, Error> {
         check_transaction(tx).await?;
-        self.tables.take_in(tx, group, id).await.map_err(|error| Error::of(&error))
+        let begun = self.tables.take_in(tx, group, id).await.map_err(|error| Error::of(&error))?;
+        match begun {
+            Begun::Go(_) => Ok(true),
+            Begun::Done => Ok(false),
+            Begun::Busy { until } => Err(Error::Busy { until }),
+        }
     }
 }

@@ -1,5 +1,5 @@
--- Takes an event in as processed. No row changed means that it was taken in before, or that
--- another holder works on it.
+-- Takes an event in as processed. No row back means that it was taken in before, or that another
+-- holder works on it.
 -- ?1 the clock or NULL for the database's, ?2 the group, ?3 the identity.
 -- Index: the primary key of the inbox. Locks: the one writer.
 INSERT INTO {outbox}_inbox (group_name, event_id, status, attempts, fence, lease_until, created_at,
@@ -12,3 +12,4 @@ ON CONFLICT (group_name, event_id) DO UPDATE
 SET status = 'PROCESSED', attempts = attempts + 1, fence = fence + 1, lease_until = 0,
     last_error = NULL, updated_at = excluded.updated_at
 WHERE status <> 'PROCESSED' AND lease_until <= excluded.updated_at
+RETURNING fence

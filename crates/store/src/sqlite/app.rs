@@ -1,6 +1,6 @@
 //! What an application does inside its own transaction.
 
-use event::{Event, EventId, Millis, StoreError};
+use event::{Begun, Event, EventId, Millis, StoreError};
 use sqlx::SqliteConnection;
 
 use super::error::judge;
@@ -31,14 +31,13 @@ impl Tables {
         put::write(&self.sql, conn, event, due, None).await
     }
 
-    /// Takes an event in for a group. Returns `false` when it was taken in before, and an error
-    /// that means to ask again while another holder works on it.
+    /// Takes an event in for a group. What may go on is processed once the transaction commits.
     pub async fn take_in(
         &self,
         conn: &mut SqliteConnection,
         group: &str,
         id: EventId,
-    ) -> Result<bool, sqlx::Error> {
+    ) -> Result<Begun, sqlx::Error> {
         inbox::take_in(&self.sql, conn, group, id).await
     }
 }

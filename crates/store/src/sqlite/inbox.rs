@@ -1,6 +1,5 @@
 //! The memory of a consumer group. The unique key decides who works, and the fence who may say so.
 
-use std::io;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -83,24 +82,21 @@ impl Work for Finishing {
     }
 }
 
-/// Takes an event in as processed, in the caller's transaction. Returns `false` when it was before.
-/// While another holder works on it, this is an error that says to ask again.
+/// Takes an event in as processed, in the caller's transaction, which ends the work as well.
 pub(super) async fn take_in(
     sql: &Statements,
     conn: &mut SqliteConnection,
     group: &str,
     id: EventId,
-) -> Result<bool, sqlx::Error> {
+) -> Result<Begun, sqlx::Error> {
     let text = id.to_string();
     let query = sql.take_in.query().bind(None::<i64>).bind(group).bind(&text);
-    if query.execute(&mut *conn).await?.rows_affected() == 1 {
-        return Ok(true);
+    if let Some(row) = query.fetch_optional(&mut *conn).await? {
+        return Ok(Begun::Go(Fence(row.try_get(0)?)));
     }
     let row = sql.inbox_look.query().bind(group).bind(&text).fetch_one(conn).await?;
-    if row.try_get::<&str, _>(0)? == "PROCESSED" {
-        return Ok(false);
-    }
-    let until = Millis(row.try_get(1)?);
-    let busy = format!("another holder works on {id} for {group:?} until {until}");
-    Err(sqlx::Error::Io(io::Error::new(io::ErrorKind::WouldBlock, busy)))
+    Ok(match row.try_get(0)? {
+        "PROCESSED" => Begun::Done,
+        _ => Begun::Busy { until: Millis(row.try_get(1)?) },
+    })
 }
