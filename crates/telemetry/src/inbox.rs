@@ -4,7 +4,7 @@ use metrics::counter;
 
 use crate::names;
 
-/// What became of one delivery.
+/// What became of an event each time that it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakenIn {
     /// It was taken in, and its effect is there.
@@ -15,7 +15,7 @@ pub enum TakenIn {
     Failed,
 }
 
-/// Counts one delivery to a consumer group.
+/// Counts an event that came to a consumer group.
 pub fn taken_in(group: &str, what: TakenIn) {
     let name = match what {
         TakenIn::First => names::TAKEN_IN,

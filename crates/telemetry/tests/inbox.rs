@@ -1,10 +1,10 @@
-//! What a consumer says of its deliveries is on the page of metrics.
+//! What a consumer says of the events that come to it is on the page of metrics.
 
 use event::Pulse;
 use postbox_telemetry::{TakenIn, Telemetry, taken_in};
 
 #[test]
-fn each_delivery_is_counted_under_its_group_and_its_end() {
+fn each_event_that_comes_is_counted_under_its_group_and_its_end() {
     let telemetry = Telemetry::install();
     for what in [TakenIn::First, TakenIn::Before, TakenIn::Before, TakenIn::Failed] {
         taken_in("shop", what);
