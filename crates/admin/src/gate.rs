@@ -22,6 +22,8 @@ use crate::session::{Sessions, Who};
 const BODY: usize = 64 * 1024;
 /// How long an answer may take to begin.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a wrong token waits for its answer, after too many.
+const SLOW: Duration = Duration::from_millis(500);
 /// The header that no form of another site can set.
 const CUSTOM: &str = "x-postbox";
 
@@ -138,7 +140,7 @@ pub(crate) async fn visitor(
     mut request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    let who = match identify(&app, &request)? {
+    let who = match identify(&app, request.headers(), request.extensions()).await? {
         Some(who) => who,
         None if is_page(request.uri().path()) && reads(request.method()) => {
             let here = request.uri().path_and_query().map_or("/", |path| path.as_str());
@@ -160,10 +162,14 @@ pub(crate) async fn visitor(
     Ok(next.run(request).await)
 }
 
-fn identify(app: &App, request: &Request) -> Result<Option<Who>, Problem> {
-    let token = Sessions::bearer(request.headers()).filter(|_| app.sessions.closed());
-    let Some(token) = token else { return Ok(known(app, request.headers())) };
-    admit(app, Peer::of(request.extensions()), token).map(|opened| opened.then_some(Who::Bearer))
+async fn identify(
+    app: &App,
+    headers: &HeaderMap,
+    extensions: &Extensions,
+) -> Result<Option<Who>, Problem> {
+    let token = Sessions::bearer(headers).filter(|_| app.sessions.closed());
+    let Some(token) = token else { return Ok(known(app, headers)) };
+    Ok(admit(app, Peer::of(extensions), token).await?.then_some(Who::Bearer))
 }
 
 /// Tells who a visitor is, without trying a token.
@@ -174,18 +180,20 @@ pub(crate) fn known(app: &App, headers: &HeaderMap) -> Option<Who> {
     }
 }
 
-/// Tries a token. An address that guessed wrong too often is not even heard.
-pub(crate) fn admit(app: &App, peer: IpAddr, token: &str) -> Result<bool, Problem> {
+/// Tries a token. The right one always opens: whoever guesses may share its address, behind a
+/// proxy, and must not shut it out.
+pub(crate) async fn admit(app: &App, peer: IpAddr, token: &str) -> Result<bool, Problem> {
+    if app.sessions.opens(token) {
+        return Ok(true);
+    }
     if let Some(wait) = app.tries.wait(peer) {
+        tokio::time::sleep(SLOW).await;
         let detail = "too many wrong tokens; wait a minute";
         let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-many", detail);
         return Err(problem.after(wait.as_secs() + 1));
     }
-    let opens = app.sessions.opens(token);
-    if !opens {
-        app.tries.wrong(peer);
-    }
-    Ok(opens)
+    app.tries.wrong(peer);
+    Ok(false)
 }
 
 /// Tells whether a person looks at this path, rather than a program.

@@ -54,6 +54,18 @@ pub struct Options {
     pub hosts: Vec<String>,
 }
 
+/// How many characters a token has at least. Sessions are signed with it, so whoever sees one may
+/// guess at leisure: sixteen random letters and digits take longer than anyone has.
+const LEAST: usize = 16;
+
+/// Refuses a token that could be guessed.
+pub fn check_token(token: &Secret) -> Result<(), AdminError> {
+    match token.reveal().chars().count() {
+        LEAST.. => Ok(()),
+        _ => Err(AdminError::ShortToken),
+    }
+}
+
 /// Why the console is not served.
 #[derive(Debug, Error)]
 pub enum AdminError {
@@ -63,9 +75,12 @@ pub enum AdminError {
          set one, or listen on a loopback address such as 127.0.0.1"
     )]
     Open(SocketAddr),
-    /// An empty token opens to everyone.
-    #[error("the console's token is empty: set a long random one, or leave it out on loopback")]
-    EmptyToken,
+    /// A short token can be guessed, also from a session that it signed.
+    #[error(
+        "the console's token is shorter than {LEAST} characters: set a random one, for example \
+         from `openssl rand -hex 16`, or none on loopback"
+    )]
+    ShortToken,
     /// The listener has no address.
     #[error("the console's listener has no address: {0}")]
     Listener(#[from] std::io::Error),

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::gate::Peer;
 use crate::routes::stoppable;
-use crate::{AdminError, Console, Options};
+use crate::{AdminError, Console, Options, check_token};
 
 /// How long a connection may take for a request's headers, or be idle between two requests.
 const QUIET: Duration = Duration::from_secs(10);
@@ -38,9 +38,9 @@ pub async fn serve(
 ) -> Result<(), AdminError> {
     let local = listener.local_addr()?;
     match &options.token {
+        Some(token) => check_token(token)?,
         None if !local.ip().is_loopback() => return Err(AdminError::Open(local)),
-        Some(token) if token.reveal().is_empty() => return Err(AdminError::EmptyToken),
-        _ => {}
+        None => {}
     }
     let router = stoppable(console, options, local, stop.child_token());
     let graceful = GracefulShutdown::new();

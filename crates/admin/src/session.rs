@@ -1,5 +1,6 @@
 //! Who is asking: the token, the session that it opens, and the value that ties a form to a
-//! session. Nothing is remembered here; all of it is derived from the token.
+//! session. Nothing is remembered here; all of it is derived from the token, so no session can be
+//! ended before its time but with all others, by another token.
 
 use axum::http::{HeaderMap, header};
 use base64::Engine;

@@ -45,7 +45,7 @@ pub(crate) async fn enter(
     };
     let token = field("token").unwrap_or_default();
     let next = field("next").map_or_else(|| "/".to_string(), |next| local(&next));
-    if !admit(&app, peer, token.trim())? {
+    if !admit(&app, peer, token.trim()).await? {
         tracing::warn!(%peer, "sign-in refused: wrong token");
         return Ok((StatusCode::UNAUTHORIZED, show(next, true)?).into_response());
     }

@@ -30,9 +30,12 @@ pub(crate) async fn open() -> Served {
     served(Options::default()).await
 }
 
-/// Serves a console that needs the token `canary-token`.
+/// The token of a closed console.
+pub(crate) const TOKEN: &str = "a-canary-as-token";
+
+/// Serves a console that needs the token.
 pub(crate) async fn closed() -> Served {
-    served(Options { token: Some(Secret::new("canary-token")), hosts: Vec::new() }).await
+    served(Options { token: Some(Secret::new(TOKEN)), hosts: Vec::new() }).await
 }
 
 async fn served(options: Options) -> Served {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use event::Secret;
-use postbox_admin::{AdminError, Console, Options, serve};
+use postbox_admin::{AdminError, Console, Options, check_token, serve};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -23,12 +23,21 @@ async fn refused(address: &str, token: Option<&str>) -> AdminError {
 }
 
 #[tokio::test]
-async fn beyond_loopback_a_token_is_needed_and_an_empty_one_is_none() {
+async fn beyond_loopback_a_token_is_needed_and_a_short_one_is_none() {
     let error = refused("0.0.0.0:0", None).await;
     assert!(matches!(error, AdminError::Open(_)));
     assert!(error.to_string().contains("without a token"), "{error}");
-    assert!(matches!(refused("0.0.0.0:0", Some("")).await, AdminError::EmptyToken));
-    assert!(matches!(refused("127.0.0.1:0", Some("")).await, AdminError::EmptyToken));
+    for (address, token) in [
+        ("0.0.0.0:0", ""),
+        ("127.0.0.1:0", ""),
+        ("127.0.0.1:0", "fifteen-letters"),
+        ("127.0.0.1:0", "ééééééééé"),
+    ] {
+        let error = refused(address, Some(token)).await;
+        assert!(matches!(error, AdminError::ShortToken), "{error}");
+        assert!(error.to_string().contains("shorter than 16 characters"), "{error}");
+    }
+    check_token(&Secret::new("sixteen--letters")).unwrap();
 }
 
 #[tokio::test]
