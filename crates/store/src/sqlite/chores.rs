@@ -71,15 +71,10 @@ async fn forget_sizes(base: &Base, conn: &mut SqliteConnection) -> Result<(), Fa
     }
     let ours = ["", "_later", "_dead", "_sent", "_inbox"].map(|end| format!("{}{end}", base.table));
     let ours = serde_json::to_string(&ours).expect("texts are always JSON");
-    let forget = "DELETE FROM sqlite_stat1 WHERE tbl IN (SELECT value FROM json_each(?1))
-                  AND (idx IS NOT NULL OR stat <> ?2)";
-    let forgotten = sqlx::query(forget).bind(&ours).bind(LARGE).execute(&mut *conn).await?;
-    if forgotten.rows_affected() > 0 {
-        let say = "INSERT INTO sqlite_stat1 (tbl, idx, stat)
-                   SELECT value, NULL, ?2 FROM json_each(?1)
-                   WHERE value NOT IN (SELECT tbl FROM sqlite_stat1)";
-        sqlx::query(say).bind(ours).bind(LARGE).execute(&mut *conn).await?;
-        sqlx::query("ANALYZE sqlite_schema").execute(&mut *conn).await?;
+    let forget = base.sql.forget_sizes.query().bind(&ours).bind(LARGE);
+    if forget.execute(&mut *conn).await?.rows_affected() > 0 {
+        base.sql.say_sizes.query().bind(ours).bind(LARGE).execute(&mut *conn).await?;
+        base.sql.load_sizes.query().execute(&mut *conn).await?;
     }
     Ok(())
 }

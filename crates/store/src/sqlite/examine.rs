@@ -7,6 +7,7 @@ use super::base::Base;
 use super::error::Fault;
 use super::glance::Glance;
 use super::schema;
+use super::statements::FILES;
 use crate::{Finding, Grade};
 
 /// How far the two clocks may be apart before a person should know.
@@ -63,44 +64,10 @@ fn clock(database: Millis, machine: Millis) -> Finding {
     Finding { grade, what: "clock".to_owned(), detail }
 }
 
-/// Asks how a relay's work and a person's questions would be run: an index that was dropped by
-/// hand, or sizes that were measured in an empty outbox, make a scan of each.
+/// Asks how every statement would be run: an index that was dropped by hand, or sizes that were
+/// measured in an empty outbox, make a scan of some.
 async fn plan(base: &Base, conn: &mut sqlx::SqliteConnection) -> Result<Finding, Fault> {
-    let sql = &base.sql;
-    let served = [
-        ("glance", &sql.glance, "_later_due"),
-        ("due_later", &sql.due_later, "_later_due"),
-        ("holders", &sql.holders, "_later_holders"),
-        ("claim_hot", &sql.claim_hot, ""),
-        ("claim_later", &sql.claim_later, ""),
-        ("done_hot", &sql.done_hot, ""),
-        ("done_later", &sql.done_later, ""),
-        ("retry_hot", &sql.retry_hot, ""),
-        ("retry_later", &sql.retry_later, ""),
-        ("drop_hot", &sql.drop_hot, ""),
-        ("drop_later", &sql.drop_later, ""),
-        ("find_hot", &sql.find_hot, ""),
-        ("find_later", &sql.find_later, "_later_created"),
-        ("find_dead", &sql.find_dead, "_dead_created"),
-        ("find_dead_id", &sql.find_dead_id, "_dead_id"),
-        ("find_sent", &sql.find_sent, "_sent_created"),
-        ("find_sent_id", &sql.find_sent_id, "_sent_id"),
-        ("find_sent_key", &sql.find_sent_key, "_sent_key"),
-        ("trim_inbox", &sql.trim_inbox, "_inbox_updated"),
-    ];
-    let mut wrong = Vec::new();
-    for (name, sql, index) in served {
-        let steps = plan_of(sql.text(), conn).await?;
-        let index = (!index.is_empty()).then(|| format!("{}{index}", base.table));
-        match index.filter(|index| !steps.iter().any(|step| step.contains(index))) {
-            Some(index) => wrong.push(format!("{name} does not use {index}")),
-            None => {
-                // Only the first hot row is asked for by a glance.
-                let scan = steps.iter().find(|step| name != "glance" && scans(base, step));
-                wrong.extend(scan.map(|step| format!("{name}: {step}")));
-            }
-        }
-    }
+    let wrong = unserved(&base.table, &plans(base, conn).await?);
     let what = "plan".to_owned();
     if wrong.is_empty() {
         let detail = "claims, settlements and searches are served by indexes".to_owned();
@@ -114,24 +81,108 @@ async fn plan(base: &Base, conn: &mut sqlx::SqliteConnection) -> Result<Finding,
     Ok(Finding { grade: Grade::Bad, what, detail })
 }
 
-/// Tells whether a step reads all of a table that may be large.
-fn scans(base: &Base, step: &str) -> bool {
-    let Some(table) = step.strip_prefix("SCAN ").and_then(|rest| rest.split(' ').next()) else {
-        return false;
+/// How SQLite would run a statement.
+pub(super) struct Plan {
+    pub(super) name: &'static str,
+    pub(super) file: &'static str,
+    pub(super) steps: Vec<String>,
+}
+
+/// Statements on a table that is there only once somebody ran `ANALYZE`.
+const UNPLANNED: [&str; 3] = ["forget_sizes", "load_sizes", "say_sizes"];
+
+/// Asks for the plan of every statement.
+pub(super) async fn plans(
+    base: &Base,
+    conn: &mut sqlx::SqliteConnection,
+) -> Result<Vec<Plan>, Fault> {
+    let mut plans = Vec::new();
+    for ((name, file), text) in FILES.iter().zip(base.sql.texts()) {
+        if !UNPLANNED.contains(name) {
+            plans.push(Plan { name, file, steps: plan_of(text, conn).await? });
+        }
+    }
+    Ok(plans)
+}
+
+/// Statements that look at a bounded part of a table in the order of its primary key.
+const BOUNDED: [&str; 4] = ["behind", "count", "glance", "trim_sent"];
+
+/// Says which statements are not served as their headers say.
+pub(super) fn unserved(table: &str, plans: &[Plan]) -> Vec<String> {
+    let judge = |plan: &Plan| {
+        let Plan { name, file, steps } = plan;
+        let unused = |index: &String| !steps.iter().any(|step| step.contains(index));
+        if let Some(index) = indexes(file, table).into_iter().find(unused) {
+            return Some(format!("{name} does not use {index}"));
+        }
+        let scan = steps.iter().find(|step| scans(table, steps, step))?;
+        (!BOUNDED.contains(name)).then(|| format!("{name}: {scan}"))
     };
-    ["", "_later", "_dead", "_sent", "_inbox"]
-        .iter()
-        .any(|end| table.strip_prefix(base.table.as_str()) == Some(end))
+    plans.iter().filter_map(judge).collect()
+}
+
+/// Reads which indexes a statement's header names.
+fn indexes(file: &str, table: &str) -> Vec<String> {
+    let head: Vec<&str> = file.lines().take_while(|line| line.starts_with("--")).collect();
+    let head = head.join(" ");
+    let line = head.split("Index: ").nth(1).unwrap_or_default();
+    let words =
+        line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '{' && c != '}');
+    let names = words.filter(|word| word.starts_with("{outbox}_"));
+    names.map(|name| name.replace("{outbox}", table)).collect()
+}
+
+/// Tells whether a step reads all of a table that may be large, under whatever name: a scan of a
+/// whole index is one, and so is an index that is made for this one run.
+fn scans(table: &str, steps: &[String], step: &str) -> bool {
+    let Some(rest) = step.strip_prefix("SCAN ") else {
+        return step.starts_with("SEARCH ") && step.contains(" USING AUTOMATIC ");
+    };
+    let name = rest.split(' ').next().unwrap_or_default();
+    let given = rest.contains("VIRTUAL TABLE") || rest.contains("CONSTANT ROW");
+    let made = |step: &String| {
+        let part = step.strip_prefix("CO-ROUTINE ").or_else(|| step.strip_prefix("MATERIALIZE "));
+        part == Some(name)
+    };
+    let small = ["lease", "sqlite_master"].contains(&name) || name == format!("{table}_lease");
+    !(given || small || steps.iter().any(made))
 }
 
 /// Returns the steps by which SQLite would run a statement.
-pub(super) async fn plan_of(
-    sql: &str,
-    conn: &mut sqlx::SqliteConnection,
-) -> Result<Vec<String>, Fault> {
+async fn plan_of(sql: &str, conn: &mut sqlx::SqliteConnection) -> Result<Vec<String>, Fault> {
     let explain = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"));
     // A plan that is kept is not made again when an index is dropped.
     let rows = sqlx::query(explain).persistent(false).fetch_all(conn).await?;
     let step = |row: &sqlx::sqlite::SqliteRow| row.try_get::<String, _>(3);
     Ok(rows.iter().map(step).collect::<Result<_, _>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::scans;
+
+    #[test]
+    fn a_scan_is_seen_under_every_name() {
+        let steps = ["CO-ROUTINE page", "MATERIALIZE flight"].map(str::to_owned);
+        for scan in [
+            "SCAN outbox",
+            "SCAN hot",
+            "SCAN later USING COVERING INDEX outbox_later_due",
+            "SEARCH hot USING AUTOMATIC COVERING INDEX (seq=?)",
+        ] {
+            assert!(scans("outbox", &steps, scan), "{scan}");
+        }
+        for other in [
+            "SEARCH hot USING INTEGER PRIMARY KEY (rowid=?)",
+            "SCAN ends VIRTUAL TABLE INDEX 1:",
+            "SCAN CONSTANT ROW",
+            "SCAN 2 CONSTANT ROWS",
+            "SCAN page",
+            "SCAN flight LEFT-JOIN",
+            "SCAN outbox_lease",
+        ] {
+            assert!(!scans("outbox", &steps, other), "{other}");
+        }
+    }
 }

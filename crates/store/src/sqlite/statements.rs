@@ -49,7 +49,6 @@ macro_rules! statements {
             }
         }
 
-        #[cfg(test)]
         impl Statements {
             /// Returns the texts, in the order of `FILES`.
             pub(super) fn texts(&self) -> Vec<&str> {
@@ -57,7 +56,7 @@ macro_rules! statements {
             }
         }
 
-        #[cfg(test)]
+        /// The statements' names and files.
         pub(super) const FILES: &[(&str, &str)] = &[
             $((
                 stringify!($name),
@@ -71,10 +70,10 @@ statements! {
     behind claim_hot claim_later count dead_hot dead_later done_hot done_later drop_hot drop_later
     due_later find_dead find_dead_floor find_dead_id find_hot find_hot_floor find_hot_id
     find_hot_near find_later find_later_floor find_later_id find_sent find_sent_floor find_sent_id
-    find_sent_key find_sent_key_floor glance hand_over has_versions holders inbox_begin inbox_finish
-    inbox_look lapse_copy lapse_drop new_later out put put_later read_version release_later renew
-    requeue_copy requeue_drop retry_hot retry_later settle take take_chores take_in trim_inbox
-    trim_sent write_version
+    find_sent_key find_sent_key_floor forget_sizes glance hand_over has_versions holders inbox_begin
+    inbox_finish inbox_look lapse_copy lapse_drop load_sizes new_later out put put_later
+    read_version release_later renew requeue_copy requeue_drop retry_hot retry_later say_sizes
+    settle take take_chores take_in trim_inbox trim_sent write_version
 }
 
 /// The migrations, oldest first; the first makes the version table and counts as none.
