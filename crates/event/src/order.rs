@@ -51,6 +51,8 @@ pub struct Hand {
     claim: (Fence, Millis),
     /// Keys that the claim under way has taken rows of: more of them may follow in line.
     fresh: HashSet<String>,
+    /// Whether the last claim had room for retries only.
+    owes_hot: bool,
 }
 
 impl Hand {
@@ -76,6 +78,18 @@ impl Hand {
         debug_assert!(fence > self.claim.0, "{fence:?} after {:?}", self.claim.0);
         self.claim = (fence, until);
         self.fresh.clear();
+    }
+
+    /// Tells whether the claim under way looks at hot rows first, and at retries only if it finds
+    /// none.
+    pub fn begins_hot(&self) -> bool {
+        self.owes_hot
+    }
+
+    /// Ends a claim that took so many retries and hot rows. One that had room for retries only (it
+    /// is for a single row, or the retry is large, or a suspect) gives the next turn to hot rows.
+    pub fn close(&mut self, retries: usize, hot: usize) {
+        self.owes_hot = retries > 0 && hot == 0;
     }
 
     /// Passes over a hot row that another lane takes.

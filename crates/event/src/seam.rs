@@ -42,10 +42,11 @@ pub struct Want {
 }
 
 impl Want {
-    /// Returns how many rows of a claim may be retries: half, so that neither a failing backlog
-    /// starves fresh events nor the other way round.
-    pub fn retries(&self) -> usize {
-        self.limit.div_ceil(2)
+    /// Returns how much of a claim may be retries: half of the rows and of the bytes, so that
+    /// neither a failing backlog starves fresh events nor the other way round. Where half is too
+    /// little for one, [`Hand::close`](crate::Hand::close) lets the shelves take turns.
+    pub fn retries(&self) -> (usize, usize) {
+        (self.limit.div_ceil(2), self.bytes / 2)
     }
 }
 
@@ -74,7 +75,7 @@ pub trait Sink: Send + Sync {
     async fn close(&self) {}
 }
 
-/// What a consumer may do with a delivery.
+/// What a consumer may do with an event that came to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Begun {
     /// Work; finish with this fence.
@@ -88,7 +89,7 @@ pub enum Begun {
     Done,
 }
 
-/// How the work on a delivery ended.
+/// How the work on an event that came ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InboxEnd {
     /// It was processed.

@@ -24,6 +24,7 @@ macro_rules! contract {
             a_turn_that_overstays_takes_nothing_from_the_turns_beside_it
             a_claim_from_before_a_release_ends_nothing_of_the_next_one
             a_clock_that_is_set_back_hands_nothing_out_twice
+            a_lease_from_a_clock_that_was_ahead_is_taken_over
             a_released_lane_hands_over_at_once
             what_was_in_hand_at_a_release_spends_no_attempt
         }
@@ -53,6 +54,9 @@ macro_rules! contract {
             a_delayed_row_comes_when_it_is_due_and_not_before
             what_is_due_first_comes_first
             retries_and_fresh_rows_share_a_claim
+            large_retries_leave_room_for_fresh_rows
+            a_claim_for_one_row_takes_retries_and_fresh_rows_in_turns
+            suspects_take_turns_with_fresh_rows
             a_suspect_is_claimed_alone
             a_suspect_that_was_settled_is_no_suspect
         }
@@ -92,6 +96,7 @@ macro_rules! contract {
             requeue_gives_the_named_dead_a_new_life
             a_requeue_answers_once_for_each_event
             requeue_takes_what_a_filter_finds_up_to_its_limit
+            requeued_events_of_a_key_keep_their_order
             a_dead_row_is_requeued_once_however_many_ask
             requeue_beside_a_live_relay_loses_nothing
         }

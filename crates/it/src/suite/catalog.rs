@@ -230,7 +230,7 @@ pub async fn requeue_gives_the_named_dead_a_new_life(ground: &dyn Ground) {
     let stranger = EventId::new();
     let done_ = one.requeue(&[events[2].id, waiting.id, events[0].id, stranger]).await;
     let Requeued { requeued, skipped } = done_;
-    assert_eq!(requeued, [events[2].id, events[0].id]);
+    assert_eq!(requeued, [events[0].id, events[2].id], "oldest first");
     assert_eq!(skipped, [waiting.id, stranger]);
     let again = one.requeue(&[events[2].id]).await;
     assert_eq!((again.requeued, again.skipped), (vec![], vec![events[2].id]));
@@ -247,12 +247,12 @@ pub async fn a_requeue_answers_once_for_each_event(ground: &dyn Ground) {
     let one = relay(ground).await;
     let events = [keyed("a"), keyed("a"), keyed("b")];
     lay_dead(&one, &events).await;
-    let [a, _, b] = [0, 1, 2].map(|n: usize| events[n].id);
+    let (a, b) = (events[0].id, events[2].id);
     let stranger = EventId::new();
     let filter = Filter { key: Some("a".into()), ..Filter::default() };
     let named = [a, stranger, a, b, stranger];
     let done = one.catalog.requeue(&named, Some(&filter), 10).await.expect("it requeues");
-    assert_eq!(done, Requeued { requeued: vec![a, b, events[1].id], skipped: vec![stranger] });
+    assert_eq!(done, Requeued { requeued: ids_of(&events), skipped: vec![stranger] });
     assert_eq!((one.count().await.dead, one.count().await.new), (0, 3));
 }
 
@@ -271,6 +271,24 @@ pub async fn requeue_takes_what_a_filter_finds_up_to_its_limit(ground: &dyn Grou
     }
     assert_eq!(one.count().await.dead, 1);
     assert_eq!(one.count().await.committed(), 7);
+}
+
+/// However they are found, and however many they are, a key's events come back in their order.
+pub async fn requeued_events_of_a_key_keep_their_order(ground: &dyn Ground) {
+    let one = relay(ground).await;
+    let events: Vec<_> = (0..600).map(|_| keyed("a")).collect();
+    lay_dead(&one, &events).await;
+    let filter = Filter { key: Some("a".into()), ..Filter::default() };
+    let back = one.catalog.requeue(&[events[3].id], Some(&filter), 700).await;
+    assert_eq!(back.expect("it requeues").requeued, ids_of(&events));
+    let mut came = Vec::new();
+    while came.len() < events.len() {
+        let claims = one.claim(1000).await;
+        assert!(!claims.is_empty(), "{} of them came", came.len());
+        came.extend(ids(&claims));
+        one.end(&claims, &done()).await;
+    }
+    assert_eq!(came, ids_of(&events));
 }
 
 /// Two people press the button at once: one new life.

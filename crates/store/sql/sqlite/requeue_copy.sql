@@ -1,4 +1,5 @@
--- Gives dead rows a new life under the same identity: due now, no attempts, the trail kept.
+-- Gives dead rows a new life under the same identity, in the order in which they were put: due
+-- now, no attempts, the trail kept.
 -- ?1 the clock or NULL for the database's, ?2 the identities.
 -- Index: {outbox}_dead_id. Locks: the one writer.
 INSERT INTO {outbox}_later (event_id, topic, event_type, biz_key, payload, payload_bytes, headers,
@@ -9,4 +10,5 @@ FROM json_each(?2) AS named CROSS JOIN {outbox}_dead AS dead ON dead.event_id = 
 CROSS JOIN (
     SELECT coalesce(?1, CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)) AS now
 ) AS clock
+ORDER BY dead.created_at, dead.seq, dead.event_id
 RETURNING event_id

@@ -69,38 +69,42 @@ impl Catalog for MemoryCatalog {
         filter: Option<&Filter>,
         limit: usize,
     ) -> Result<Requeued, StoreError> {
-        let (mut done, mut asked) = (Requeued::default(), HashSet::new());
-        self.revive(ids, &mut asked, &mut done);
+        let mut asked = HashSet::new();
+        let mut named: Vec<EventId> = ids.iter().copied().filter(|id| asked.insert(*id)).collect();
         if let Some(filter) = filter {
             let dead = Filter { status: Some(Status::Dead), ..filter.clone() };
             let page = Page { limit, ..Page::default() };
             let found = self.find(&dead, &page).await?.events;
-            let found: Vec<EventId> = found.into_iter().map(|listed| listed.event.id).collect();
-            self.revive(&found, &mut asked, &mut done);
+            let found = found.into_iter().map(|listed| listed.event.id);
+            named.extend(found.filter(|id| asked.insert(*id)));
         }
+        let done = self.revive(&named);
         self.0.bell.notify_waiters();
         Ok(done)
     }
 }
 
 impl MemoryCatalog {
-    /// Gives dead events a new life, each at its first mention.
-    fn revive(&self, ids: &[EventId], asked: &mut HashSet<EventId>, done: &mut Requeued) {
+    /// Gives dead events a new life, oldest first.
+    fn revive(&self, ids: &[EventId]) -> Requeued {
         let now = self.0.now();
         let mut state = self.0.state();
-        for id in ids.iter().copied().filter(|id| asked.insert(*id)) {
-            let number = state.later + 1;
-            let mut entries = state.entries.iter_mut();
-            match entries.find(|entry| entry.row.id() == id && entry.row.place == Place::Dead) {
-                Some(entry) => {
-                    let _ = entry.row.requeue(now);
-                    (entry.number, entry.birth, entry.updated) = (number, 0, now);
-                    state.later = number;
-                    done.requeued.push(id);
-                }
-                None => done.skipped.push(id),
-            }
+        let mut numbers = state.later;
+        let dead =
+            |entry: &&mut Entry| entry.row.place == Place::Dead && ids.contains(&entry.row.id());
+        let mut dead: Vec<&mut Entry> = state.entries.iter_mut().filter(dead).collect();
+        dead.sort_by_key(|entry| (entry.row.event.created, entry.birth, entry.row.id()));
+        let mut requeued: Vec<EventId> = Vec::new();
+        for entry in dead {
+            numbers += 1;
+            let _ = entry.row.requeue(now);
+            (entry.number, entry.birth, entry.updated) = (numbers, 0, now);
+            requeued.push(entry.row.id());
         }
+        state.later = numbers;
+        requeued.dedup();
+        let skipped = ids.iter().copied().filter(|id| !requeued.contains(id)).collect();
+        Requeued { requeued, skipped }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use event::{Begun, EventId, Fence, Inbox, InboxEnd, Millis, StoreError};
+use event::{Begun, EventId, Fence, Inbox, InboxEnd, Leased, Millis, StoreError};
 
 use super::Table;
 
@@ -29,7 +29,7 @@ impl Inbox for MemoryInbox {
         if memory.processed {
             return Ok(Begun::Done);
         }
-        if memory.until > now {
+        if Leased::Inbox.runs(memory.until, now, lease) {
             return Ok(Begun::Busy { until: memory.until });
         }
         memory.fence = memory.fence.next();

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use event::{
-    Address, Claim, Hand, Joins, Millis, Outcome, Place, Row, Settled, Settlement, Shelf, Source,
-    StoreError, Want,
+    Address, Claim, Hand, Joins, Leased, Millis, Outcome, Place, Row, Settled, Settlement, Shelf,
+    Source, StoreError, Want,
 };
 
 use super::{Entry, Hands, State, Table};
@@ -30,11 +30,10 @@ impl MemoryLane {
     /// Takes or renews the lease. Returns `false` when there is nothing to claim with it.
     fn hold(&self, state: &mut State, hands: &mut Open<'_>, now: Millis, lease: Duration) -> bool {
         let mine = state.lease.owner == self.relay && !state.lease.released;
-        let live = state.lease.until > now;
-        if !mine && live && !state.lease.released {
+        if !mine && Leased::Shard.runs(state.lease.until, now, lease) && !state.lease.released {
             return false;
         }
-        let keep = mine && live;
+        let keep = mine && state.lease.until > now;
         let cursor = if keep { hands[self.index].1.cursor() } else { 0 };
         let waits = state.entries.iter().any(|entry| match entry.row.place {
             Place::Waiting(Shelf::Hot) => entry.number > cursor,
@@ -45,7 +44,7 @@ impl MemoryLane {
             let hand = &mut hands[self.index].1;
             let waits = waits || hand.overdue(now);
             let rest = state.lease.until.since(now);
-            if waits || rest * 3 < lease * 2 {
+            if waits || rest * 3 < lease * 2 || rest > lease * 2 {
                 state.lease.until = now + lease;
             }
             if waits {
@@ -71,6 +70,12 @@ impl MemoryLane {
             .map(|entry| address(entry, Shelf::Hot))
             .collect();
         lapse(state, &out, now);
+        for entry in &mut state.entries {
+            let in_flight = entry.row.unexplained > 0;
+            if in_flight && entry.row.place == Place::Waiting(Shelf::Later) {
+                entry.row.due = entry.row.due.min(now);
+            }
+        }
         for (lane, hand) in hands.iter_mut() {
             hand.clear();
             inform(state, lane, hand);
@@ -90,8 +95,10 @@ impl MemoryLane {
         for at in due {
             let entry = &mut state.entries[at];
             let joins = Joins::of(entry.row.is_suspect(), pick.claims.len());
-            let full = pick.claims.len() == pick.want.retries() || !pick.fits(&entry.row);
-            if joins == Joins::NotNow || full {
+            let (most, bytes) = pick.want.retries();
+            let size = entry.row.event.payload.len();
+            let full = !pick.claims.is_empty() && pick.bytes + size > bytes;
+            if joins == Joins::NotNow || full || pick.claims.len() == most {
                 break;
             }
             let (address, key) = (address(entry, Shelf::Later), entry.row.event.key.clone());
@@ -169,10 +176,17 @@ impl Source for MemoryLane {
         let (lane, hand) = &mut hands[self.index];
         hand.open(state.lease.fence, now + want.lease);
         let mut pick = Pick { lane, want, now, claims: Vec::new(), bytes: 0, closed: false };
-        self.pick_later(&mut state, hand, &mut pick);
-        if !pick.closed {
+        if hand.begins_hot() {
             self.pick_hot(&mut state, hand, &mut pick);
         }
+        if pick.claims.is_empty() {
+            self.pick_later(&mut state, hand, &mut pick);
+            if !pick.closed {
+                self.pick_hot(&mut state, hand, &mut pick);
+            }
+        }
+        let later = pick.claims.iter().filter(|claim| claim.address.shelf == Shelf::Later).count();
+        hand.close(later, pick.claims.len() - later);
         Ok(pick.claims)
     }
 

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use event::{
     Catalog, Counts, EventId, Filter, Listing, Millis, Page, Requeued, Status, StoreError,
 };
+use futures_util::TryStreamExt;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Connection, Row};
 
@@ -59,35 +60,55 @@ impl Catalog for SqliteCatalog {
         filter: Option<&Filter>,
         limit: usize,
     ) -> Result<Requeued, StoreError> {
-        let mut done = Requeued::default();
         let mut asked = HashSet::with_capacity(ids.len());
-        let named: Vec<EventId> = ids.iter().copied().filter(|id| asked.insert(*id)).collect();
-        for step in named.chunks(STEP) {
+        let mut named: Vec<EventId> = ids.iter().copied().filter(|id| asked.insert(*id)).collect();
+        if let Some(filter) = filter {
+            let found = self.find_dead(filter, limit).await?;
+            named.extend(found.into_iter().filter(|id| asked.insert(*id)));
+        }
+        // Found outside of the transaction: whoever is not dead any more by then is skipped.
+        let ordered = self.in_order(&named).await.map_err(StoreError::from)?;
+        let mut done = Requeued::default();
+        for step in ordered.chunks(STEP) {
             self.revive(step.to_vec(), &mut done).await?;
         }
-        let Some(filter) = filter else { return Ok(done) };
-        let dead = Filter { status: Some(Status::Dead), ..filter.clone() };
-        let (mut left, mut after) = (limit, None);
-        while left > 0 {
-            // Found outside of the transaction: whoever is not dead any more by then is skipped.
-            let page = Page { limit: left.min(STEP), after, payloads: false };
-            let Listing { events, next, .. } = self.find(&dead, &page).await?;
-            left -= events.len();
-            let found = events.into_iter().map(|listed| listed.event.id);
-            let found: Vec<EventId> = found.filter(|id| asked.insert(*id)).collect();
-            if !found.is_empty() {
-                self.revive(found, &mut done).await?;
-            }
-            after = next;
-            if after.is_none() {
-                break;
-            }
-        }
+        let dead: HashSet<&EventId> = ordered.iter().collect();
+        done.skipped.extend(named.iter().filter(|id| !dead.contains(id)));
         Ok(done)
     }
 }
 
 impl SqliteCatalog {
+    /// Finds dead events, newest first.
+    async fn find_dead(&self, filter: &Filter, limit: usize) -> Result<Vec<EventId>, StoreError> {
+        let dead = Filter { status: Some(Status::Dead), ..filter.clone() };
+        let (mut found, mut after) = (Vec::new(), None);
+        while found.len() < limit {
+            let page = Page { limit: STEP.min(limit - found.len()), after, payloads: false };
+            let Listing { events, next, .. } = self.find(&dead, &page).await?;
+            found.extend(events.into_iter().map(|listed| listed.event.id));
+            after = next;
+            if after.is_none() {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns which of these are dead, oldest first: a key's events come back in their order.
+    async fn in_order(&self, ids: &[EventId]) -> Result<Vec<EventId>, Fault> {
+        let texts: Vec<String> = ids.iter().map(EventId::to_string).collect();
+        let json = serde_json::to_string(&texts).expect("texts are always JSON");
+        let mut conn = self.base.browse().await?;
+        let mut ordered = Vec::with_capacity(ids.len());
+        let mut rows = self.base.sql.requeue_order.query().bind(json).fetch(&mut *conn);
+        while let Some(row) = rows.try_next().await? {
+            ordered.extend(row.try_get::<&str, _>(0)?.parse::<EventId>());
+        }
+        ordered.dedup();
+        Ok(ordered)
+    }
+
     /// Gives one step of dead events a new life.
     async fn revive(&self, ids: Vec<EventId>, done: &mut Requeued) -> Result<(), StoreError> {
         let Requeued { requeued, skipped } = self.writer.run(Requeuing { ids }).await?;

@@ -10,7 +10,7 @@ use super::base::Base;
 use super::error::Fault;
 use super::glance::{Glance, SHARD};
 use super::holding::{May, Seen};
-use super::pick::Pick;
+use super::pick::{Pick, Shelves};
 use super::writer::Work;
 
 /// One lane's claim.
@@ -45,13 +45,8 @@ impl Work for Claiming {
         pick.inform(base, conn).await?;
         base.holding().desks[self.lane].hand.open(fence, until);
         let due = glance.due.is_some_and(|due| due <= glance.now);
-        if may == May::Take || due || lapsed {
-            pick.later(base, conn).await?;
-        }
-        if !pick.closed && (may == May::Take || glance.ahead) {
-            pick.hot(base, conn).await?;
-        }
-        pick.bury(base, conn).await?;
+        let (hot, later) = (may == May::Take || glance.ahead, may == May::Take || due || lapsed);
+        pick.take(base, conn, Shelves { hot, later }).await?;
         let out = (pick.named || lapsed).then(|| base.holding().out(&BTreeSet::new()));
         renew(base, conn, fence, until, out).await?;
         base.holding().keep(fence);
@@ -77,6 +72,7 @@ impl Claiming {
         let out: String =
             base.sql.out.query().bind(SHARD).fetch_one(&mut *conn).await?.try_get(0)?;
         lapse(base, conn, &out, now).await?;
+        base.sql.lapse_later.query().bind(now.0).execute(&mut *conn).await?;
         let query = base.sql.take.query().bind(SHARD).bind(&base.owner).bind(until.0);
         let fence = Fence(query.fetch_one(conn).await?.try_get(0)?);
         base.holding().take(fence);

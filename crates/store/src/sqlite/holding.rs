@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use event::{Address, Claim, Fence, Hand, Millis, Moment, Outcome, Shelf};
+use event::{Address, Claim, Fence, Hand, Leased, Millis, Moment, Outcome, Shelf};
 
 use super::glance::Glance;
 use super::sift::Passed;
@@ -50,12 +50,15 @@ impl Holding {
 
     /// Decides what a look at the tables allows a lane.
     pub(super) fn may(&self, lane: usize, glance: &Glance, lease: Duration) -> May {
-        let (mine, live) = (self.mine(glance), glance.until > glance.now);
-        if !mine && live && glance.owner != self.owner {
+        let mine = self.mine(glance);
+        if !mine
+            && glance.owner != self.owner
+            && Leased::Shard.runs(glance.until, glance.now, lease)
+        {
             return May::Nothing;
         }
         let due = glance.due.is_some_and(|due| due <= glance.now);
-        if mine && live {
+        if mine && glance.until > glance.now {
             let waits = glance.ahead || due || self.desks[lane].hand.overdue(glance.now);
             return match (waits, self.runs_down(glance, lease)) {
                 (true, _) => May::Keep,
@@ -66,10 +69,12 @@ impl Holding {
         if glance.hot || due { May::Take } else { May::Idle }
     }
 
-    /// Tells whether the lease is ours and has less than two thirds left.
+    /// Tells whether the lease is ours and has less than two thirds left, or far more than it
+    /// should have, because the clock was set back.
     pub(super) fn runs_down(&self, glance: &Glance, lease: Duration) -> bool {
         let rest = glance.until.since(glance.now);
-        self.mine(glance) && rest > Duration::ZERO && rest * 3 < lease * 2
+        let amiss = rest * 3 < lease * 2 || rest > lease * 2;
+        self.mine(glance) && rest > Duration::ZERO && amiss
     }
 
     /// Tells whether the lease was lost to another relay. Only a higher fence proves it: a look
@@ -133,6 +138,8 @@ pub(super) struct Desk {
     pub(super) informed: bool,
     pub(super) seen: Option<Seen>,
     pub(super) passed: Passed,
+    /// Whether rows stand between this lane's own that it cannot take.
+    pub(super) mixed: bool,
     /// The ring that the newest claim has heard.
     pub(super) heard: u64,
     /// Hot rows in flight, and until when.
@@ -150,6 +157,7 @@ impl Desk {
             informed: false,
             seen: None,
             passed: Passed::default(),
+            mixed: false,
             heard: 0,
             hot,
             later,
@@ -162,6 +170,7 @@ impl Desk {
         self.informed = false;
         self.seen = None;
         self.passed = Passed::default();
+        self.mixed = false;
         self.hot.clear();
         self.later.clear();
     }

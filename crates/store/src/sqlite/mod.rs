@@ -14,6 +14,7 @@ mod examine;
 mod find;
 mod glance;
 mod holding;
+mod hot;
 mod inbox;
 mod lane;
 mod pick;

@@ -1,12 +1,10 @@
-//! Choosing rows under a lease: later rows that are due, then hot rows.
+//! Choosing rows under a lease: later rows that are due, and hot rows.
 //!
 //! Only later rows are written. Hot rows are ours by the lease, whose row names them.
 
 use std::collections::HashMap;
 
-use event::{Address, Cause, Claim, Event, Fence, Millis, Moment, Outcome, Shelf, Want};
-use futures_util::TryStreamExt;
-use sqlx::sqlite::SqliteRow;
+use event::{Address, Cause, Claim, Fence, Millis, Moment, Outcome, Shelf, Want};
 use sqlx::{Row, SqliteConnection};
 
 use super::base::Base;
@@ -14,8 +12,12 @@ use super::error::Fault;
 use super::glance::Glance;
 use super::rows;
 
-/// How many hot rows a claim looks at in vain, at the most; the cursor goes on from there.
-const IN_VAIN: i64 = 20_000;
+/// On which shelves something may be due.
+#[derive(Clone, Copy)]
+pub(super) struct Shelves {
+    pub(super) hot: bool,
+    pub(super) later: bool,
+}
 
 /// A claim under way.
 pub(super) struct Pick {
@@ -25,7 +27,7 @@ pub(super) struct Pick {
     pub(super) until: Millis,
     /// The newest later row's number.
     pub(super) newest: i64,
-    fence: Fence,
+    pub(super) fence: Fence,
     pub(super) claims: Vec<Claim>,
     pub(super) bytes: usize,
     /// Whether nothing more may be taken: a suspect goes alone.
@@ -35,7 +37,7 @@ pub(super) struct Pick {
     /// Whether the lease row must name more hot rows.
     pub(super) named: bool,
     /// Rows that are no events.
-    bad: Vec<(Address, u32, Cause)>,
+    pub(super) bad: Vec<(Address, u32, Cause)>,
 }
 
 impl Pick {
@@ -78,20 +80,41 @@ impl Pick {
         Ok(())
     }
 
-    fn taken(&self) -> usize {
+    pub(super) fn taken(&self) -> usize {
         self.claims.len()
     }
 
     /// Tells whether a payload fits beside what was taken.
-    pub(super) fn fits(&self, size: usize, taken: usize) -> bool {
-        taken == 0 || self.bytes + size <= self.want.bytes
+    pub(super) fn fits(&self, size: usize) -> bool {
+        self.taken() == 0 || self.bytes + size <= self.want.bytes
     }
 
-    pub(super) async fn later(
+    /// Takes what is due, on either shelf.
+    pub(super) async fn take(
         &mut self,
         base: &Base,
         conn: &mut SqliteConnection,
+        shelves: Shelves,
     ) -> Result<(), Fault> {
+        let begins_hot = base.holding().desks[self.lane].hand.begins_hot();
+        if begins_hot && shelves.hot {
+            self.hot(base, conn).await?;
+        }
+        if self.claims.is_empty() && shelves.later {
+            self.later(base, conn).await?;
+        } else {
+            self.all_seen = !shelves.later;
+        }
+        if !begins_hot && !self.closed && shelves.hot {
+            self.hot(base, conn).await?;
+        }
+        let later = self.claims.iter().filter(|claim| claim.address.shelf == Shelf::Later).count();
+        let hot = self.claims.len() - later;
+        base.holding().desks[self.lane].hand.close(later, hot);
+        self.bury(base, conn).await
+    }
+
+    async fn later(&mut self, base: &Base, conn: &mut SqliteConnection) -> Result<(), Fault> {
         let picked = self.sift(base, conn).await?;
         if picked.is_empty() {
             return Ok(());
@@ -127,76 +150,8 @@ impl Pick {
         Ok(())
     }
 
-    pub(super) async fn hot(
-        &mut self,
-        base: &Base,
-        conn: &mut SqliteConnection,
-    ) -> Result<(), Fault> {
-        let mut looked = 0;
-        while self.taken() < self.want.limit && looked < IN_VAIN {
-            let cursor = base.holding().desks[self.lane].hand.cursor();
-            let chunk = i64::try_from(self.want.limit - self.taken()).unwrap_or(i64::MAX);
-            let chunk = if looked == 0 { chunk } else { chunk.max(256) };
-            let query = base.sql.claim_hot.query().bind(cursor).bind(chunk);
-            let mut hot = query.fetch(&mut *conn);
-            let (mut read, mut stopped) = (0, false);
-            while let Some(row) = hot.try_next().await? {
-                read += 1;
-                if !self.take_hot(base, &row)? {
-                    stopped = true;
-                    break;
-                }
-            }
-            looked += read;
-            if stopped || read < chunk {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Looks at one hot row. Returns `false` when no more should be looked at.
-    fn take_hot(&mut self, base: &Base, row: &SqliteRow) -> Result<bool, Fault> {
-        if self.taken() == self.want.limit {
-            return Ok(false);
-        }
-        let seq = row.try_get_unchecked(0)?;
-        let mut holding = base.holding();
-        let desk = &mut holding.desks[self.lane];
-        if !desk.lane.topics.take(&rows::lenient(row, 2)?) {
-            desk.hand.skip(seq);
-            return Ok(true);
-        }
-        let address = address(Shelf::Hot, seq);
-        let event: Event = match rows::event(row, 1)? {
-            Ok(event) => event,
-            Err(cause) => {
-                desk.hand.skip(seq);
-                self.bad.push((address, 0, cause));
-                return Ok(true);
-            }
-        };
-        let size = event.payload.len();
-        if !self.fits(size, self.taken()) {
-            return Ok(false);
-        }
-        if desk.hand.offer_hot(address, event.key.as_deref()) {
-            let (fence, due) = (self.fence, event.created);
-            let claim = Claim { event, address, fence, due, attempt: 1, unexplained: 0 };
-            desk.keep(&claim, self.until, Vec::new());
-            self.claims.push(claim);
-            self.bytes += size;
-            self.named = true;
-        }
-        Ok(true)
-    }
-
     /// Gives rows up that are no events, so that they stop nobody.
-    pub(super) async fn bury(
-        &mut self,
-        base: &Base,
-        conn: &mut SqliteConnection,
-    ) -> Result<(), Fault> {
+    async fn bury(&mut self, base: &Base, conn: &mut SqliteConnection) -> Result<(), Fault> {
         for shelf in [Shelf::Hot, Shelf::Later] {
             let bad = self.bad.iter().filter(|(address, ..)| address.shelf == shelf);
             let ends: Vec<(i64, u32, [Moment; 1])> = bad

@@ -116,8 +116,9 @@ impl Pick {
         let suspect = row.try_get::<i64, _>(4)? >= i64::from(Rule::SUSPECT);
         let joins = Joins::of(suspect, picked.len());
         let size = usize::try_from(row.try_get::<i64, _>(5)?).unwrap_or(usize::MAX);
-        let full = picked.len() == self.want.retries();
-        if joins == Joins::NotNow || full || !self.fits(size, picked.len()) {
+        let (most, bytes) = self.want.retries();
+        let full = picked.len() == most || (!picked.is_empty() && self.bytes + size > bytes);
+        if joins == Joins::NotNow || full {
             return Ok(Next::Full);
         }
         let key = rows::lenient(row, 3)?;

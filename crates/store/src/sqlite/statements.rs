@@ -71,9 +71,10 @@ statements! {
     due_later find_dead find_dead_floor find_dead_id find_hot find_hot_floor find_hot_id
     find_hot_near find_later find_later_floor find_later_id find_sent find_sent_floor find_sent_id
     find_sent_key find_sent_key_floor forget_sizes glance hand_over has_versions holders inbox_begin
-    inbox_finish inbox_look lapse_copy lapse_drop load_sizes new_later out put put_later
-    read_version release_later renew requeue_copy requeue_drop retry_hot retry_later say_sizes
-    settle take take_chores take_in trim_inbox trim_sent write_version
+    inbox_finish inbox_look lapse_copy lapse_drop lapse_later load_sizes look_hot new_later out put
+    put_later read_hot read_version release_later renew requeue_copy requeue_drop requeue_order
+    retry_hot retry_later say_sizes settle take take_chores take_in trim_inbox trim_sent
+    write_version
 }
 
 /// The migrations, oldest first; the first makes the version table and counts as none.

@@ -1,6 +1,6 @@
 //! When a row may be claimed, and beside what.
 
-use event::{Outcome, Want};
+use event::{Event, Outcome, Want};
 
 use crate::ground::Ground;
 use crate::suite::act::{LEASE, MILLI, SECOND, done, ids, keyed, relay, release, retry, unkeyed};
@@ -60,9 +60,58 @@ pub async fn retries_and_fresh_rows_share_a_claim(ground: &dyn Ground) {
     ground.clock().advance(SECOND);
     one.put(&(0..10).map(|_| unkeyed()).collect::<Vec<_>>()).await;
     let claims = one.claim(6).await;
-    let want = Want { limit: 6, bytes: 0, lease: LEASE };
     let again = claims.iter().filter(|claim| claim.attempt == 2).count();
-    assert_eq!((claims.len(), again), (6, want.retries()));
+    assert_eq!((claims.len(), again), (6, 3));
+}
+
+/// Large retries fill half of a claim's bytes, and leave the other half to fresh events.
+pub async fn large_retries_leave_room_for_fresh_rows(ground: &dyn Ground) {
+    let one = relay(ground).await;
+    let large = || Event::new("order.paid", "OrderPaid", "x".repeat(100));
+    one.put(&(0..10).map(|_| large()).collect::<Vec<_>>()).await;
+    let refused = one.claim(10).await;
+    one.end(&refused, &retry(SECOND)).await;
+    ground.clock().advance(SECOND);
+    one.put(&(0..10).map(|_| large()).collect::<Vec<_>>()).await;
+    let want = Want { limit: 20, bytes: 600, lease: LEASE };
+    let claims = one.lane.claim(&want).await.expect("the store hands out");
+    let again = claims.iter().filter(|claim| claim.attempt == 2).count();
+    assert_eq!((claims.len(), again), (6, 3));
+}
+
+/// Where half of a claim is less than one row, retries and fresh events take turns.
+pub async fn a_claim_for_one_row_takes_retries_and_fresh_rows_in_turns(ground: &dyn Ground) {
+    let one = relay(ground).await;
+    one.put(&[unkeyed(), unkeyed(), unkeyed()]).await;
+    let refused = one.claim(10).await;
+    one.end(&refused, &retry(SECOND)).await;
+    ground.clock().advance(SECOND);
+    one.put(&[unkeyed(), unkeyed(), unkeyed()]).await;
+    let mut attempts = Vec::new();
+    for _ in 0..6 {
+        let claim = one.claim_one().await;
+        attempts.push(claim.attempt);
+        one.end(&[claim], &done()).await;
+    }
+    assert_eq!(attempts, [2, 1, 2, 1, 2, 1]);
+}
+
+/// Suspects go alone, one after another; fresh events have every second turn.
+pub async fn suspects_take_turns_with_fresh_rows(ground: &dyn Ground) {
+    let one = relay(ground).await;
+    one.put(&[unkeyed(), unkeyed()]).await;
+    for _ in 0..2 {
+        while !one.claim(10).await.is_empty() {}
+        ground.clock().advance(LEASE);
+    }
+    one.put(&[unkeyed(), unkeyed()]).await;
+    let mut attempts = Vec::new();
+    for _ in 0..3 {
+        let claims = one.claim(10).await;
+        attempts.push(claims.iter().map(|claim| claim.attempt).collect::<Vec<_>>());
+        one.end(&claims, &done()).await;
+    }
+    assert_eq!(attempts, [vec![3], vec![1, 1], vec![3]]);
 }
 
 /// From its second unexplained attempt on, an event endangers nobody else.
@@ -107,6 +156,9 @@ pub async fn a_suspect_that_was_settled_is_no_suspect(ground: &dyn Ground) {
         let suspect = one.claim(10).await;
         one.end(&suspect, &outcome).await;
         ground.clock().advance(SECOND);
+        one.put(&[keyed("a")]).await;
+        let turn = one.claim(10).await;
+        one.end(&turn, &done()).await;
         let beside = keyed("b");
         one.put(&[beside]).await;
         let claims = one.claim(10).await;

@@ -181,6 +181,24 @@ pub async fn a_clock_that_is_set_back_hands_nothing_out_twice(ground: &dyn Groun
     assert_eq!(owner.count().await.sent, 3);
 }
 
+/// A lease that would run for hours was taken by a clock that was ahead. Nobody waits for it.
+pub async fn a_lease_from_a_clock_that_was_ahead_is_taken_over(ground: &dyn Ground) {
+    let (gone, standby) = (relay(ground).await, relay(ground).await);
+    gone.put(&[unkeyed(), unkeyed()]).await;
+    let first = gone.claim(1).await;
+    gone.end(&first, &retry(MILLI)).await;
+    ground.clock().advance(MILLI);
+    assert_eq!(gone.claim(10).await.len(), 2, "one that was tried, and one that was not");
+    ground.clock().set_back(10_000 * LEASE);
+    let mut taken = 0;
+    for _ in 0..3 {
+        let claims = standby.claim(10).await;
+        taken += claims.len();
+        standby.end(&claims, &done()).await;
+    }
+    assert_eq!(taken, 2);
+}
+
 /// A graceful stop needs no lease to run out.
 pub async fn a_released_lane_hands_over_at_once(ground: &dyn Ground) {
     let (owner, standby) = (relay(ground).await, relay(ground).await);
