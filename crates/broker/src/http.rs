@@ -16,12 +16,16 @@ use event::{Answer, Cause, Code, Event, Millis, Refusal, Secret, Sink};
 use reqwest::{Client, Method, Request, redirect};
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use self::address::Resolver;
 use self::request::Form;
 use crate::gate::{Gate, Gates};
-use crate::{keyed, webhook};
+use crate::keyed::{self, Offered, Until};
+use crate::webhook;
+use crate::width::Signal;
 
 /// How a CloudEvent is laid out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,8 +45,10 @@ pub struct Options {
     /// The layout.
     pub mode: Mode,
     /// How long one event may take; half of it, at most 5 s, to connect. It must be well below the
-    /// lease, because a publish can last twice as long.
+    /// lease and the drain, because a publish can last twice as long.
     pub timeout: Duration,
+    /// When the relay stops: what is out is waited for, and nothing new is offered.
+    pub stop: CancellationToken,
     /// Standard Webhooks secrets (`whsec_…`). All of them sign, for the time of a rotation.
     pub secrets: Vec<Secret>,
     /// Further headers, such as `authorization`.
@@ -65,6 +71,7 @@ impl Options {
             url: url.into(),
             mode: Mode::Binary,
             timeout: Duration::from_secs(10),
+            stop: CancellationToken::new(),
             secrets: Vec::new(),
             headers: Vec::new(),
             allow_private: false,
@@ -96,7 +103,7 @@ pub struct Http {
     /// The destination as a person may read it.
     host: String,
     form: Form,
-    timeout: Duration,
+    until: Until,
     gate: Arc<Gate>,
     masks: Vec<Secret>,
 }
@@ -127,17 +134,29 @@ impl Http {
         let gate = options.gates.of(&url.origin().ascii_serialization(), options.concurrency);
         let port = url.port_or_known_default().unwrap_or_default();
         let host = format!("{}:{port}", url.host_str().unwrap_or_default());
-        Ok(Http { client, url, host, form, timeout: options.timeout, gate, masks })
+        let until = Until { patience: options.timeout, stop: options.stop };
+        Ok(Http { client, url, host, form, until, gate, masks })
     }
 
-    async fn offer(&self, event: &Event) -> Answer {
-        let (headers, body) = self.form.fill(event, Millis::now()).map_err(Refusal::Reject)?;
+    async fn offer(&self, event: &Event) -> Offered {
+        let (headers, body) = match self.form.fill(event, Millis::now()) {
+            Ok(filled) => filled,
+            Err(cause) => return (Err(Refusal::Reject(cause)), Signal::Silent),
+        };
         let mut request = Request::new(Method::POST, self.url.clone());
         *request.headers_mut() = headers;
         *request.body_mut() = Some(body.into());
+        let began = Instant::now();
         match self.client.execute(request).await {
-            Ok(response) => answer::read(response, &self.masks).await,
-            Err(error) => Err(answer::failed(error, &self.host)),
+            Ok(response) => {
+                let signal = answer::load(response.status(), began.elapsed());
+                (answer::read(response, &self.masks).await, signal)
+            }
+            Err(error) => {
+                let refusal = answer::failed(error, &self.host);
+                let signal = answer::load_of_silence(&refusal);
+                (Err(refusal), signal)
+            }
         }
     }
 }
@@ -151,7 +170,7 @@ impl fmt::Debug for Http {
 #[async_trait]
 impl Sink for Http {
     async fn publish(&self, events: &[Event]) -> Vec<Answer> {
-        keyed::publish(events, &self.gate, self.timeout, |event| self.offer(event)).await
+        keyed::publish(events, &self.gate, &self.until, |event| self.offer(event)).await
     }
 
     /// Any response at all means that the destination can be reached, and so does a connection that

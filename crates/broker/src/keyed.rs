@@ -7,29 +7,45 @@ use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use event::{Answer, Cause, Code, Event, Refusal};
+use event::{Answer, Cause, Event, Refusal};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
 
 use crate::gate::Gate;
 use crate::width::Signal;
 
+/// An answer, and what it tells about the destination's load.
+pub type Offered = (Answer, Signal);
+
+/// Until when events are offered.
+#[derive(Clone, Debug)]
+pub struct Until {
+    /// How long the batch may go on offering.
+    pub patience: Duration,
+    /// The relay stops: nothing new is offered.
+    pub stop: CancellationToken,
+}
+
 /// Offers events: those of one key one after another, the keys side by side as the gate allows.
 ///
 /// After the first refusal of a key, its later events are answered `Held`. Once the destination is
-/// down, everything not yet offered is answered `Down`. What could not be offered within `patience`
-/// is answered `Held`, so a slow destination cannot outlast the claim's lease.
+/// down, everything not yet offered is answered `Down`. What could not be offered within the
+/// patience, or before the stop, is answered `Held`, so a slow destination can outlast neither the
+/// claim's lease nor the relay's drain. What is out is waited for.
 pub async fn publish<'a, F>(
     events: &'a [Event],
     gate: &Gate,
-    patience: Duration,
+    until: &Until,
     offer: impl Fn(&'a Event) -> F,
 ) -> Vec<Answer>
 where
-    F: Future<Output = Answer>,
+    F: Future<Output = Offered>,
 {
-    let batch = Batch { events, gate, until: Instant::now() + patience, down: Mutex::new(None) };
+    let Until { patience, stop } = until;
+    let until = Instant::now() + *patience;
+    let batch = Batch { events, gate, until, stop, down: Mutex::new(None) };
     let mut running: FuturesUnordered<_> =
         lines(events).into_iter().map(|line| batch.run(line, &offer)).collect();
     let mut answers = vec![Err(Refusal::Held); events.len()];
@@ -60,6 +76,7 @@ struct Batch<'a, 'g> {
     events: &'a [Event],
     gate: &'g Gate,
     until: Instant,
+    stop: &'g CancellationToken,
     down: Mutex<Option<Cause>>,
 }
 
@@ -70,7 +87,7 @@ impl<'a> Batch<'a, '_> {
         offer: &impl Fn(&'a Event) -> F,
     ) -> Vec<(usize, Answer)>
     where
-        F: Future<Output = Answer>,
+        F: Future<Output = Offered>,
     {
         let mut answers = Vec::with_capacity(line.len());
         let mut refused = false;
@@ -88,24 +105,23 @@ impl<'a> Batch<'a, '_> {
 
     async fn one<F>(&self, event: &'a Event, offer: &impl Fn(&'a Event) -> F) -> Answer
     where
-        F: Future<Output = Answer>,
+        F: Future<Output = Offered>,
     {
-        let Ok(pass) = timeout_at(self.until, self.gate.enter()).await else {
-            return Err(Refusal::Held);
+        let pass = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => return Err(Refusal::Held),
+            () = sleep_until(self.until) => return Err(Refusal::Held),
+            pass = self.gate.enter() => pass,
         };
         if let Some(cause) = self.down() {
             return Err(Refusal::Down(cause));
         }
-        let began = Instant::now();
-        if began >= self.until {
-            return Err(Refusal::Held);
-        }
-        let answer = offer(event).await;
+        let (answer, signal) = offer(event).await;
         if let Err(Refusal::Down(cause)) = &answer {
             let mut down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
             down.get_or_insert_with(|| cause.clone());
         }
-        pass.leave(signal(&answer, began.elapsed()));
+        pass.leave(signal);
         answer
     }
 
@@ -114,25 +130,17 @@ impl<'a> Batch<'a, '_> {
     }
 }
 
-fn signal(answer: &Answer, latency: Duration) -> Signal {
-    match answer {
-        Ok(_) => Signal::Good(latency),
-        Err(Refusal::Retry(cause, _) | Refusal::Unknown(cause))
-            if matches!(cause.code, Code::SinkBusy | Code::SinkTimeout) =>
-        {
-            Signal::Overloaded
-        }
-        Err(_) => Signal::Silent,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use event::Receipt;
+    use event::{Code, Receipt};
 
     use super::*;
 
     const LONG: Duration = Duration::from_secs(60);
+
+    fn until(patience: Duration) -> Until {
+        Until { patience, stop: CancellationToken::new() }
+    }
 
     fn events(keys: &[&str]) -> Vec<Event> {
         keys.iter().map(|key| Event::new("t", "T", "{}").key(*key)).collect()
@@ -145,7 +153,7 @@ mod tests {
     /// Publishes with one offer at a time; returns the answers, and the places that were offered.
     async fn run(
         events: &[Event],
-        patience: Duration,
+        until: &Until,
         say: impl Fn(usize) -> Answer,
     ) -> (Vec<Answer>, Vec<usize>) {
         let offered = Mutex::new(Vec::new());
@@ -155,10 +163,10 @@ mod tests {
             let answer = say(place);
             async move {
                 tokio::task::yield_now().await;
-                answer
+                (answer, Signal::Silent)
             }
         };
-        let answers = publish(events, &Gate::new(1), patience, offer).await;
+        let answers = publish(events, &Gate::new(1), until, offer).await;
         (answers, offered.into_inner().unwrap())
     }
 
@@ -173,7 +181,7 @@ mod tests {
             2 => Err(Refusal::Reject(cause(Code::SinkRefused))),
             _ => receipt(),
         };
-        let (answers, mut offered) = run(&events, LONG, refuse).await;
+        let (answers, mut offered) = run(&events, &until(LONG), refuse).await;
         offered.sort_unstable();
         assert_eq!(offered, [0, 1, 2, 3]);
         assert_eq!(answers[4], Err(Refusal::Held));
@@ -184,7 +192,7 @@ mod tests {
     async fn events_without_a_key_hold_nobody() {
         let events: Vec<Event> = (0..3).map(|_| Event::new("t", "T", "{}")).collect();
         let busy = |_| Err(Refusal::Retry(cause(Code::SinkBroken), None));
-        let (answers, offered) = run(&events, LONG, busy).await;
+        let (answers, offered) = run(&events, &until(LONG), busy).await;
         assert_eq!(offered.len(), 3);
         assert!(answers.iter().all(|answer| matches!(answer, Err(Refusal::Retry(..)))));
     }
@@ -192,8 +200,8 @@ mod tests {
     #[tokio::test]
     async fn a_destination_that_is_down_is_asked_once() {
         let events = events(&["a", "b", "a", "c", "d"]);
-        let (answers, offered) =
-            run(&events, LONG, |_| Err(Refusal::Down(cause(Code::SinkDown)))).await;
+        let down = |_| Err(Refusal::Down(cause(Code::SinkDown)));
+        let (answers, offered) = run(&events, &until(LONG), down).await;
         assert_eq!(offered, [0]);
         assert_eq!(answers, vec![Err(Refusal::Down(cause(Code::SinkDown))); 5]);
     }
@@ -203,28 +211,31 @@ mod tests {
         let events = events(&["a", "b", "c", "a"]);
         let offer = async |_: &Event| {
             tokio::time::sleep(LONG * 5).await;
+            (receipt(), Signal::Silent)
+        };
+        let answers = publish(&events, &Gate::new(1), &until(LONG), offer).await;
+        assert_eq!(answers[0], receipt());
+        assert_eq!(answers[1..], vec![Err(Refusal::Held); 3]);
+    }
+
+    #[tokio::test]
+    async fn after_a_stop_what_is_out_is_waited_for_and_nothing_new_is_offered() {
+        let events = events(&["a", "b", "c", "a"]);
+        let until = until(LONG);
+        let stop = |place| {
+            assert_eq!(place, 0);
+            until.stop.cancel();
             receipt()
         };
-        let answers = publish(&events, &Gate::new(1), LONG, offer).await;
+        let (answers, offered) = run(&events, &until, stop).await;
+        assert_eq!(offered, [0]);
         assert_eq!(answers[0], receipt());
         assert_eq!(answers[1..], vec![Err(Refusal::Held); 3]);
     }
 
     #[tokio::test]
     async fn nothing_is_answered_with_nothing() {
-        let (answers, offered) = run(&[], LONG, |_| receipt()).await;
+        let (answers, offered) = run(&[], &until(LONG), |_| receipt()).await;
         assert!(answers.is_empty() && offered.is_empty());
-    }
-
-    #[test]
-    fn only_overload_and_silence_speak_of_overload() {
-        let busy = |code| signal(&Err(Refusal::Retry(cause(code), None)), LONG);
-        assert_eq!(busy(Code::SinkBusy), Signal::Overloaded);
-        assert_eq!(busy(Code::SinkBroken), Signal::Silent);
-        let unknown = |code| signal(&Err(Refusal::Unknown(cause(code))), LONG);
-        assert_eq!(unknown(Code::SinkTimeout), Signal::Overloaded);
-        assert_eq!(unknown(Code::SinkBroken), Signal::Silent);
-        assert_eq!(signal(&receipt(), LONG), Signal::Good(LONG));
-        assert_eq!(signal(&Err(Refusal::Held), LONG), Signal::Silent);
     }
 }

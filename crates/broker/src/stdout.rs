@@ -1,7 +1,7 @@
 //! The sink `stdout`: one line of JSON per event, a structured CloudEvent.
 //!
 //! A receipt means that the line was written and flushed. It never buffers beyond an answer, and
-//! never waits for ever for a reader that has fallen asleep.
+//! never waits longer than [`Stdout::LONGEST`] for a reader that has fallen asleep.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use event::{Answer, Cause, Code, Envelope, Event, Receipt, Refusal, Sink};
 use tokio::sync::Mutex;
 use tokio::task;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 type Writer = Arc<Mutex<dyn Write + Send>>;
 
@@ -23,6 +24,7 @@ pub struct Stdout {
     writer: Writer,
     source: String,
     patience: Duration,
+    stop: CancellationToken,
 }
 
 /// How far a batch has come, as both the writing thread and its caller see it.
@@ -33,24 +35,28 @@ struct Progress {
 }
 
 impl Stdout {
-    /// How long a batch may take: a reader that sleeps longer must not outlast the claim's lease.
-    const PATIENCE: Duration = Duration::from_secs(5);
+    /// How long a publish may take: half of it for those who write before, half for the lines. The
+    /// lease and the drain must be longer.
+    pub const LONGEST: Duration = Duration::from_secs(5);
 
-    /// Writes to standard output. `source` says which outbox the events came from.
-    pub fn new(source: &str) -> Stdout {
-        Stdout::to(io::stdout(), source)
+    /// Writes to standard output. `source` says which outbox the events came from. After the stop
+    /// no line is begun.
+    pub fn new(source: &str, stop: CancellationToken) -> Stdout {
+        Stdout { stop, ..Stdout::to(io::stdout(), source) }
     }
 
     /// Writes to `writer`.
     pub fn to(writer: impl Write + Send + 'static, source: &str) -> Stdout {
         let (writer, source) = (Arc::new(Mutex::new(writer)), source.to_owned());
-        Stdout { writer, source, patience: Stdout::PATIENCE }
+        let (patience, stop) = (Stdout::LONGEST / 2, CancellationToken::new());
+        Stdout { writer, source, patience, stop }
     }
 
     /// Writes to the same place, for the events of another outbox.
     #[must_use]
     pub fn of(&self, source: &str) -> Stdout {
-        Stdout { writer: self.writer.clone(), source: source.to_owned(), patience: self.patience }
+        let (writer, stop) = (self.writer.clone(), self.stop.clone());
+        Stdout { writer, source: source.to_owned(), patience: self.patience, stop }
     }
 
     fn line(&self, event: &Event) -> Result<String, Refusal> {
@@ -73,7 +79,8 @@ impl Stdout {
             answers.push(Err(refusal));
             answers.resize(count, Err(rest));
         }
-        answers.truncate(count);
+        // What a stop left unwritten was not begun either.
+        answers.resize(count, Err(Refusal::Held));
         answers
     }
 
@@ -84,10 +91,10 @@ impl Stdout {
             return (0, Err(down("nobody reads what was written before")));
         };
         let progress = Arc::new(Progress::default());
-        let seen = progress.clone();
+        let (seen, stop) = (progress.clone(), self.stop.clone());
         let writing = task::spawn_blocking(move || {
             for line in &lines {
-                if progress.cut.load(Ordering::SeqCst) {
+                if progress.cut.load(Ordering::SeqCst) || stop.is_cancelled() {
                     return Ok(());
                 }
                 writer.write_all(line.as_bytes()).and_then(|()| writer.flush())?;
@@ -253,6 +260,43 @@ mod tests {
         while stdout.probe().await.is_err() {}
         drop(stdout);
         assert_eq!(read.await.unwrap().unwrap(), 1, "what was held was not written after all");
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_sleeps_is_waited_for_no_longer_than_the_longest_publish() {
+        let (_reader, writer) = pipe().unwrap();
+        let mut stdout = Stdout::to(writer, "orders");
+        assert_eq!(stdout.patience * 2, Stdout::LONGEST);
+        stdout.patience = Duration::from_millis(50);
+        let large = [Event::new("t", "T", "x".repeat(1 << 20))];
+        // The first waits for its reader, the second for the first and then not for a reader.
+        let second = stdout.of("bills");
+        let answers = tokio::join!(stdout.publish(&large), second.publish(&large));
+        assert!(matches!(&answers.0[0], Err(Refusal::Unknown(_))), "{answers:?}");
+        assert!(matches!(&answers.1[0], Err(Refusal::Down(_))), "{answers:?}");
+    }
+
+    /// A writer whose first line stops the relay.
+    struct Last(CancellationToken);
+
+    impl Write for Last {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.cancel();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn after_a_stop_the_line_under_way_is_finished_and_no_other_is_begun() {
+        let stop = CancellationToken::new();
+        let stdout = Stdout { stop: stop.clone(), ..Stdout::to(Last(stop), "orders") };
+        let answers = stdout.publish(&events(3)).await;
+        assert!(answers[0].is_ok(), "{answers:?}");
+        assert_eq!(answers[1..], [Err(Refusal::Held), Err(Refusal::Held)]);
     }
 
     #[tokio::test]

@@ -1,5 +1,9 @@
 //! How many offers a destination gets at once: more while it answers quickly, half when it groans.
 //!
+//! It groans when it says so or stays silent (one such answer is enough), when its answers grow
+//! slow, and when most of a window of answers are failures. A failure alone may be the fault of the
+//! one event that was offered, so it says nothing.
+//!
 //! The rule is pure: it reads no clock, makes nobody wait, and does not know what is offered.
 
 use std::time::Duration;
@@ -9,8 +13,11 @@ use std::time::Duration;
 pub enum Signal {
     /// It took the event in after this long.
     Good(Duration),
-    /// It said that it is overloaded, or did not answer in time.
+    /// It said that it is overloaded or cannot be reached behind its gateway, or did not answer in
+    /// time.
     Overloaded,
+    /// It failed, which may be its fault or the event's.
+    Failed,
     /// Nothing about its load.
     Silent,
 }
@@ -23,6 +30,7 @@ pub struct Width {
     /// Answers to offers made before the last cut: they tell of the old width, so they are skipped.
     stale: usize,
     window: Window,
+    faults: Faults,
     floor: Floor,
 }
 
@@ -34,9 +42,16 @@ struct Window {
     full: bool,
 }
 
+/// The answers of a window of their own, because those that failed say nothing about latency.
+#[derive(Clone, Debug, Default)]
+struct Faults {
+    answers: usize,
+    failed: usize,
+}
+
 impl Width {
     const START: usize = 4;
-    /// Fewer answers than this are too few to judge latency by: their mean is chance.
+    /// Fewer answers than this are too few to judge by: their mean is chance.
     const WINDOW: usize = 16;
     /// Latency differences below this say nothing about load.
     const SLACK: Duration = Duration::from_millis(10);
@@ -45,7 +60,8 @@ impl Width {
     pub fn new(most: usize) -> Width {
         let most = most.max(1);
         let now = Width::START.min(most);
-        Width { now, most, stale: 0, window: Window::default(), floor: Floor::default() }
+        let (window, faults, floor) = (Window::default(), Faults::default(), Floor::default());
+        Width { now, most, stale: 0, window, faults, floor }
     }
 
     /// Never grows beyond `most` from now on, at least 1.
@@ -68,13 +84,26 @@ impl Width {
         match signal {
             Signal::Silent => {}
             Signal::Overloaded => self.cut(out),
+            Signal::Failed => self.count(true, out),
             Signal::Good(latency) => {
                 self.window.answers += 1;
                 self.window.total += latency;
                 self.window.full |= out >= self.now;
+                self.count(false, out);
                 if self.window.answers as usize >= self.now.max(Width::WINDOW) {
                     self.close(out);
                 }
+            }
+        }
+    }
+
+    fn count(&mut self, failed: bool, out: usize) {
+        self.faults.answers += 1;
+        self.faults.failed += usize::from(failed);
+        if self.faults.answers >= self.now.max(Width::WINDOW) {
+            let Faults { answers, failed } = std::mem::take(&mut self.faults);
+            if failed * 2 > answers {
+                self.cut(out);
             }
         }
     }
@@ -94,7 +123,7 @@ impl Width {
     fn cut(&mut self, out: usize) {
         self.now = (self.now / 2).max(1);
         self.stale = out.saturating_sub(1);
-        self.window = Window::default();
+        (self.window, self.faults) = (Window::default(), Faults::default());
     }
 }
 
@@ -201,11 +230,28 @@ mod tests {
         assert_eq!(width.now(), 4);
     }
 
+    #[test]
+    fn a_failure_alone_says_nothing_and_a_window_of_them_halves_it() {
+        let mut width = Width::new(64);
+        learn(&mut width, QUICK, 500);
+        let before = width.now();
+        for at in 0..3000 {
+            width.learn(if at % 3 == 0 { Signal::Failed } else { QUICK }, width.now());
+        }
+        assert_eq!(width.now(), 64, "a third of the answers are not most of them: {before}");
+        learn(&mut width, Signal::Failed, 2 * 64);
+        assert_eq!(width.now(), 32);
+        learn(&mut width, Signal::Failed, 1000);
+        assert_eq!(width.now(), 1);
+        learn(&mut width, QUICK, 1000);
+        assert!(width.now() > 8, "it recovers: {}", width.now());
+    }
+
     proptest! {
         #[test]
         fn it_stays_within_its_bounds_and_moves_in_small_steps(
             most in 0usize..40,
-            answers in prop::collection::vec((0u8..3, 0u64..2000, 1usize..50), 0..500),
+            answers in prop::collection::vec((0u8..4, 0u64..2000, 1usize..50), 0..500),
         ) {
             let mut width = Width::new(most);
             for (kind, millis, out) in answers {
@@ -213,6 +259,7 @@ mod tests {
                 let signal = match kind {
                     0 => Signal::Good(Duration::from_millis(millis)),
                     1 => Signal::Overloaded,
+                    2 => Signal::Failed,
                     _ => Signal::Silent,
                 };
                 width.learn(signal, out);

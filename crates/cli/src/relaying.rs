@@ -66,7 +66,7 @@ impl Relaying {
         let stop = stop.child_token();
         let end = CancellationToken::new();
         let mut around = self.around(&stop, &end);
-        let (mut lanes, sinks) = (JoinSet::new(), Sinks::new());
+        let (mut lanes, sinks) = (JoinSet::new(), Sinks::new(stop.clone()));
         for (outbox, opened) in self.config.outboxes.iter().zip(&self.outboxes) {
             for lane in self.lanes(outbox, opened, &sinks)? {
                 lanes.spawn(run_lane(lane, stop.clone()));

@@ -6,6 +6,7 @@ use broker::gate::Gates;
 use broker::http::{Http, Mode, Options};
 use broker::stdout::Stdout;
 use event::{Cause, Sink, Topics};
+use tokio_util::sync::CancellationToken;
 
 use crate::config::{self, Config, Kind, Route};
 
@@ -14,12 +15,13 @@ use crate::config::{self, Config, Kind, Route};
 pub(crate) struct Sinks {
     gates: Gates,
     stdout: Stdout,
+    stop: CancellationToken,
 }
 
 impl Sinks {
-    /// Starts with none.
-    pub(crate) fn new() -> Sinks {
-        Sinks { gates: Gates::default(), stdout: Stdout::new("") }
+    /// Starts with none. After the stop they offer nothing new.
+    pub(crate) fn new(stop: CancellationToken) -> Sinks {
+        Sinks { gates: Gates::default(), stdout: Stdout::new("", stop.clone()), stop }
     }
 
     /// Makes a sink for the events of one outbox. Nothing is connected yet.
@@ -33,6 +35,7 @@ impl Sinks {
         let options = Options {
             mode: if http.structured { Mode::Structured } else { Mode::Binary },
             timeout: http.timeout,
+            stop: self.stop.clone(),
             secrets: http.secrets.iter().map(|sealed| sealed.value.clone()).collect(),
             headers: headers.collect(),
             allow_private: http.allow_private,
@@ -46,7 +49,7 @@ impl Sinks {
 
 /// Makes a sink by itself, to look at it.
 pub(crate) fn sink(sink: &config::Sink, outbox: &str) -> Result<Arc<dyn Sink>, Cause> {
-    Sinks::new().sink(sink, outbox)
+    Sinks::new(CancellationToken::new()).sink(sink, outbox)
 }
 
 /// One lane: the sink, or none for what no route takes, and its topics.

@@ -3,8 +3,12 @@
 //! A turn is one straight function. There is no queue between its steps; to go faster, run more
 //! turns at once. If the process dies anywhere in a turn, the leases run out and the rows are due.
 //! Because a lane has one sink, a destination that is down rests its own lane and no other.
+//!
+//! A stop never calls unoffered what may have arrived: an offer that is cut is unknown, and what
+//! cannot be written down is left to the lease.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use event::{
@@ -27,7 +31,7 @@ pub struct Options {
     pub idle: Duration,
     /// Turns at once.
     pub turns: usize,
-    /// How long a stop waits for turns under way.
+    /// How long a stop waits for offers under way. The sink must be done sooner.
     pub drain: Duration,
 }
 
@@ -61,35 +65,71 @@ enum Next {
     Rest,
 }
 
+/// How the turns of a lane end.
+struct Ending {
+    /// Claim and offer no more.
+    stop: CancellationToken,
+    /// Wait for no answer any more.
+    cut: CancellationToken,
+    /// Whether outcomes could not be written down, so that only the lease tells of their claims.
+    owing: AtomicBool,
+}
+
 impl Lane {
+    /// How long turns that were cut may take to write down how they ended.
+    const LAST_WORDS: Duration = Duration::from_secs(5);
+
+    /// How often in a row nobody lives to say what became of an event before it is blamed, however
+    /// many attempts its limit allows.
+    const CRASHES: u32 = 20;
+
     /// Takes turns until told to stop, or until asking the source again cannot help; then hands
     /// over what it leases. Turns under way are finished, and cut only after the drain time.
     pub async fn run(&self, stop: &CancellationToken) -> Result<(), Cause> {
-        let ending = stop.child_token();
+        let ending = Ending {
+            stop: stop.child_token(),
+            cut: CancellationToken::new(),
+            owing: AtomicBool::new(false),
+        };
         let turns = (0..self.options.turns.max(1)).map(|_| async {
             // A turn that cannot go on ends the lane, not just itself.
-            let _end = ending.clone().drop_guard();
+            let _end = ending.stop.clone().drop_guard();
             self.take_turns(&ending).await
         });
         let overstayed = async {
             stop.cancelled().await;
             self.clock.sleep(self.options.drain).await;
+            ending.cut.cancel();
+            self.clock.sleep(Lane::LAST_WORDS).await;
         };
         let ended = tokio::select! {
             ended = join_all(turns) => ended.into_iter().find_map(Result::err),
-            () = overstayed => None,
+            () = overstayed => {
+                ending.owing.store(true, Ordering::Relaxed);
+                None
+            }
         };
-        if let Err(error) = self.source.release().await {
-            let (outbox, sink) = (&self.outbox, &self.sink_name);
-            tracing::warn!(outbox, sink, %error, "the lease was not handed over; it will run out");
-        }
+        self.hand_over(ending.owing.into_inner()).await;
         self.sink.close().await;
         ended.map_or(Ok(()), Err)
     }
 
-    async fn take_turns(&self, stop: &CancellationToken) -> Result<(), Cause> {
+    /// Gives the lease back, unless there are claims of which only the lease can tell that somebody
+    /// had them: to hand those over is to say that they were never offered.
+    async fn hand_over(&self, owing: bool) {
+        let (outbox, sink) = (&self.outbox, &self.sink_name);
+        if owing {
+            let why = "outcomes could not be written down";
+            tracing::warn!(outbox, sink, why, "the lease was not handed over; it will run out");
+        } else if let Err(error) = self.source.release().await {
+            tracing::warn!(outbox, sink, %error, "the lease was not handed over; it will run out");
+        }
+    }
+
+    async fn take_turns(&self, ending: &Ending) -> Result<(), Cause> {
+        let stop = &ending.stop;
         while !stop.is_cancelled() {
-            match self.turn().await {
+            match self.turn(ending).await {
                 Ok(Next::Again) => {}
                 Ok(Next::Wait) => self.wait(stop).await,
                 Ok(Next::Rest) => self.rest(stop).await,
@@ -100,7 +140,7 @@ impl Lane {
         Ok(())
     }
 
-    async fn turn(&self) -> Result<Next, StoreError> {
+    async fn turn(&self, ending: &Ending) -> Result<Next, StoreError> {
         let Options { batch, bytes, lease, .. } = self.options;
         let settle_until = self.clock.now() + lease;
         let claims = self.source.claim(&Want { limit: batch, bytes, lease }).await?;
@@ -119,42 +159,66 @@ impl Lane {
             events.push(claim.event);
         }
 
-        let answers = self.offer(&events).await;
+        let answers = self.offer(&events, ending).await;
         let down = answers.iter().any(|answer| matches!(answer, Err(Refusal::Down(_))));
         for ((event, (end, attempt)), answer) in events.iter().zip(offered).zip(answers) {
             let outcome = self.policy.judge(event, attempt, answer, fastrand::f64());
             ends.push(Settlement { outcome, ..end });
         }
-        self.settle(&ends, settle_until).await?;
+        let settled = self.settle(&ends, settle_until, ending).await;
+        settled.inspect_err(|_| ending.owing.store(true, Ordering::Relaxed))?;
         Ok(if down { Next::Rest } else { Next::Again })
     }
 
-    /// Says, before an event is offered, that it never can be: it has had all its attempts, or it
-    /// breaks a limit that a plain INSERT does not check.
+    /// Says, before an event is offered, that it never can be: it has had all its attempts, brings
+    /// relays down, or breaks a limit that a plain INSERT does not check.
     fn hopeless(&self, claim: &Claim) -> Option<Outcome> {
         let Claim { event, attempt, unexplained, .. } = claim;
+        if *unexplained >= Lane::CRASHES {
+            let detail =
+                format!("nobody lived to say what became of the last {unexplained} claims");
+            return Some(Outcome::Dead(Cause::new(Code::CrashLoop, detail)));
+        }
         self.policy.spent(event, *attempt, *unexplained).or_else(|| {
             let invalid = event.check(&Limits::default()).err()?;
             Some(Outcome::Dead(Cause::new(Code::BadEvent, invalid)))
         })
     }
 
-    async fn offer(&self, events: &[Event]) -> Vec<Answer> {
+    /// Offers events. Once the lane stops none is offered, and an offer that is cut is unknown for
+    /// all of its events, because the sink has not said which were out.
+    async fn offer(&self, events: &[Event], ending: &Ending) -> Vec<Answer> {
         if events.is_empty() {
             return Vec::new();
         }
-        let answers = self.sink.publish(events).await;
+        if ending.stop.is_cancelled() {
+            return vec![Err(Refusal::Held); events.len()];
+        }
+        let answers = tokio::select! {
+            answers = self.sink.publish(events) => answers,
+            () = ending.cut.cancelled() => {
+                let detail = "the relay had to stop before an answer came; it may have arrived";
+                vec![Err(Refusal::Unknown(Cause::new(Code::SinkTimeout, detail))); events.len()]
+            }
+        };
         assert_eq!(answers.len(), events.len(), "a sink answers for each event");
         answers
     }
 
     /// Writes the outcomes down, trying for as long as the leases last: to give up sooner is to
-    /// publish twice, and to try longer is in vain.
-    async fn settle(&self, ends: &[Settlement], until: event::Millis) -> Result<(), StoreError> {
+    /// publish twice, and to try longer is in vain. Only a stop that has waited long enough gives up.
+    async fn settle(
+        &self,
+        ends: &[Settlement],
+        until: event::Millis,
+        ending: &Ending,
+    ) -> Result<(), StoreError> {
         const AGAIN: Duration = Duration::from_millis(100);
         loop {
             match self.source.settle(ends).await {
-                Err(StoreError::Down(_)) if self.clock.now() < until => {
+                Err(StoreError::Down(_))
+                    if self.clock.now() < until && !ending.cut.is_cancelled() =>
+                {
                     self.clock.sleep(AGAIN).await;
                 }
                 settled => return settled.map(drop),

@@ -125,11 +125,56 @@ async fn a_stop_finishes_the_turn_under_way_and_hands_the_lease_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_overstays_the_drain_time_is_cut() {
-    let world = World::new([claims(1)]);
+async fn an_offer_that_is_cut_may_have_arrived_and_is_never_called_unoffered() {
+    let world = World::new([claims(2)]);
     world.stop_while_the_sink_takes(60 * SECOND).await;
-    assert!(world.source.outcomes().is_empty());
+    let outcomes = world.source.outcomes();
+    assert_eq!(outcomes.len(), 2, "{outcomes:?}");
+    for outcome in outcomes {
+        let Outcome::Retry { cause, .. } = outcome else { panic!("{outcome:?}") };
+        assert_eq!(cause.code, Code::SinkTimeout);
+        assert!(cause.detail.contains("may have arrived"), "{cause}");
+    }
     assert!(world.source.released.load(Ordering::SeqCst));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_claimed_while_the_lane_stops_is_put_back_unoffered() {
+    let world = World::new([claims(2)]);
+    *world.source.claim_takes.lock().unwrap() = SECOND;
+    let stop = CancellationToken::new();
+    let running = world.spawn(&stop);
+    until(|| world.source.claimed.load(Ordering::SeqCst) >= 1).await;
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    assert_eq!(world.sink.offered.load(Ordering::SeqCst), 0);
+    let released = Outcome::Release { after: Duration::ZERO };
+    assert_eq!(world.source.outcomes(), [released.clone(), released]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_whose_outcomes_cannot_be_written_down_are_left_to_the_lease() {
+    let mut world = World::new([claims(1)]);
+    world.lane.options.lease = 600 * SECOND;
+    world.source.fail_settling.store(usize::MAX, Ordering::SeqCst);
+    let began = tokio::time::Instant::now();
+    world.stop_while_the_sink_takes(SECOND).await;
+    assert!(!world.source.released.load(Ordering::SeqCst), "what was published is handed over");
+    assert!(began.elapsed() < 30 * SECOND, "a stop takes no longer than the drain and a little");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_brings_relays_down_is_dead_long_before_a_patient_limit() {
+    let mut batch = claims(2);
+    (batch[0].attempt, batch[0].unexplained) = (20, 19);
+    (batch[1].attempt, batch[1].unexplained) = (21, 20);
+    let mut world = World::new([batch]);
+    world.lane.policy.attempts = 200;
+    world.run_until_settled(2).await;
+    let outcomes = world.source.outcomes();
+    assert!(matches!(&outcomes[0], Outcome::Dead(cause) if cause.code == Code::CrashLoop));
+    assert!(matches!(&outcomes[1], Outcome::Done(_)), "{outcomes:?}");
+    assert_eq!(world.sink.offered.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
@@ -212,6 +257,7 @@ struct Script {
     batches: Mutex<VecDeque<Vec<Claim>>>,
     settled: Mutex<Vec<Settlement>>,
     claimed: AtomicUsize,
+    claim_takes: Mutex<Duration>,
     fail_settling: AtomicUsize,
     broken: AtomicBool,
     released: AtomicBool,
@@ -235,6 +281,8 @@ impl Source for Script {
         }
         let batch = self.batches.lock().unwrap().pop_front().unwrap_or_default();
         self.claimed.fetch_add(usize::from(!batch.is_empty()), Ordering::SeqCst);
+        let takes = *self.claim_takes.lock().unwrap();
+        tokio::time::sleep(takes).await;
         Ok(batch)
     }
 

@@ -12,6 +12,7 @@ use reqwest::{Response, StatusCode};
 use tokio::time::{Instant, timeout_at};
 
 use super::address::Forbidden;
+use crate::width::Signal;
 
 /// How much of a body is read, so that the connection can be used again.
 const BODY: usize = 64 * 1024;
@@ -41,6 +42,26 @@ fn refusal(status: StatusCode, asked: Option<Duration>, detail: &str) -> Refusal
         408 | 425 | 429 | 503 => Refusal::Retry(Cause::new(Code::SinkBusy, detail), asked),
         500..=599 => Refusal::Retry(Cause::new(Code::SinkBroken, detail), asked),
         _ => Refusal::Reject(Cause::new(Code::SinkRefused, detail)),
+    }
+}
+
+/// Says what a status tells about load. 502 and 504 are a gateway's word that the destination behind
+/// it cannot keep up; a plain 500 may be the event's fault.
+pub(super) fn load(status: StatusCode, latency: Duration) -> Signal {
+    match status.as_u16() {
+        200..=299 => Signal::Good(latency),
+        408 | 425 | 429 | 502..=504 => Signal::Overloaded,
+        500..=599 => Signal::Failed,
+        _ => Signal::Silent,
+    }
+}
+
+/// Says what no response tells about load. A destination out of reach rests its lane instead.
+pub(super) fn load_of_silence(refusal: &Refusal) -> Signal {
+    match refusal {
+        Refusal::Unknown(cause) if cause.code == Code::SinkTimeout => Signal::Overloaded,
+        Refusal::Unknown(_) => Signal::Failed,
+        _ => Signal::Silent,
     }
 }
 
@@ -169,6 +190,29 @@ mod tests {
             headers.insert(RETRY_AFTER, text.parse().unwrap());
             assert_eq!(retry_after(&headers, now), seconds.map(Duration::from_secs), "{text}");
         }
+    }
+
+    #[test]
+    fn a_gateways_errors_speak_of_overload_like_a_busy_destination_and_silence() {
+        let latency = Duration::from_millis(7);
+        let cases: [(Signal, &[u16]); 4] = [
+            (Signal::Good(latency), &[200, 202, 204]),
+            (Signal::Overloaded, &[408, 425, 429, 502, 503, 504]),
+            (Signal::Failed, &[500, 501, 507, 599]),
+            (Signal::Silent, &[301, 400, 404, 422]),
+        ];
+        for (expected, statuses) in cases {
+            for &number in statuses {
+                let status = StatusCode::from_u16(number).unwrap();
+                assert_eq!(load(status, latency), expected, "{number}");
+            }
+        }
+        let cause = |code| Cause::new(code, "as the test says");
+        let unknown = |code| load_of_silence(&Refusal::Unknown(cause(code)));
+        assert_eq!(unknown(Code::SinkTimeout), Signal::Overloaded);
+        assert_eq!(unknown(Code::SinkBroken), Signal::Failed);
+        let down = Refusal::Down(cause(Code::SinkDown));
+        assert_eq!(load_of_silence(&down), Signal::Silent);
     }
 
     #[test]

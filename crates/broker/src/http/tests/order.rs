@@ -8,6 +8,7 @@ use event::{Code, Event, Sink};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::Barrier;
+use tokio_util::sync::CancellationToken;
 
 use super::server::{Reply, Seen, Server, status};
 use super::{event, kind, options, sink};
@@ -144,18 +145,52 @@ async fn a_connection_is_used_again() {
 }
 
 #[tokio::test]
-async fn a_busy_destination_gets_fewer_at_once_and_a_quick_one_more() {
+async fn a_destination_that_cannot_keep_up_gets_fewer_at_once_and_a_quick_one_more() {
+    let all = |status| (0..40).map(|n| wanting(status, &n.to_string())).collect::<Vec<_>>();
+    for status in [408, 429, 500, 502, 503, 504] {
+        let server = Server::start(by_type).await;
+        let http = sink(&server);
+        assert_eq!(http.gate.width(), 4);
+        http.publish(&all(status)).await;
+        assert_eq!(http.gate.width(), 1, "{status}");
+        for _ in 0..100 {
+            if http.gate.width() > 4 {
+                break;
+            }
+            http.publish(&all(200)).await;
+        }
+        assert!(http.gate.width() > 4, "it never grew: {:?}", http.gate);
+    }
+}
+
+#[tokio::test]
+async fn a_destination_that_fails_for_some_events_only_gets_as_many_at_once_as_before() {
     let server = Server::start(by_type).await;
     let http = sink(&server);
-    let all = |status| (0..40).map(|n| wanting(status, &n.to_string())).collect::<Vec<_>>();
-    assert_eq!(http.gate.width(), 4);
-    http.publish(&all(429)).await;
-    assert_eq!(http.gate.width(), 1);
-    for _ in 0..100 {
-        if http.gate.width() > 4 {
-            return;
-        }
-        http.publish(&all(200)).await;
-    }
-    panic!("it never grew: {:?}", http.gate);
+    let status = |n: usize| if n.is_multiple_of(4) { 500 } else { 200 };
+    let events: Vec<Event> = (0..40).map(|n| wanting(status(n), &n.to_string())).collect();
+    http.publish(&events).await;
+    assert!(http.gate.width() >= 4, "{:?}", http.gate);
+}
+
+#[tokio::test]
+async fn a_stop_lets_what_is_out_be_answered_and_offers_nothing_new() {
+    let stop = CancellationToken::new();
+    let stopping = stop.clone();
+    // The first request that arrives is what stops the relay.
+    let server = Server::start(move |_| {
+        stopping.cancel();
+        status(200)
+    })
+    .await;
+    let http = Http::new(Options { stop, ..options(server.url()) }).unwrap();
+    let events: Vec<Event> = (0..50).map(|_| event()).collect();
+    let answers = http.publish(&events).await;
+    let receipts = answers.iter().filter(|answer| answer.is_ok()).count();
+    let held = answers.iter().filter(|answer| kind(answer).0 == "held").count();
+    assert_eq!((receipts, held), (server.seen().len(), 50 - receipts), "{answers:?}");
+    assert!((1..=4).contains(&receipts), "no more than were out: {receipts}");
+
+    let again = http.publish(&events).await;
+    assert!(again.iter().all(|answer| kind(answer).0 == "held"), "{again:?}");
 }
