@@ -2,7 +2,9 @@
 //! turns.
 //!
 //! The simulator moves rows between tables by their addresses, as a store does, and asks `Row`,
-//! `Hand` and `Policy` for every decision. It makes none of its own.
+//! `Hand`, `Joins` and `Policy` what becomes of each. Who has the lease, when it is taken over, and
+//! how much one claim takes it decides itself, as every store does; what the stores decide there is
+//! held to the model by the suites of `it`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -92,7 +94,7 @@ struct Held {
 /// may still arrive, but it settles nothing.
 struct Turn {
     relay: Option<usize>,
-    epoch: i64,
+    lease_fence: i64,
     batch: Vec<Held>,
     refused: HashSet<String>,
 }
@@ -100,7 +102,9 @@ struct Turn {
 #[derive(Default)]
 struct Lease {
     owner: Option<usize>,
-    epoch: i64,
+    /// Goes up when the lease is taken, and not, as in a store, at every claim: what is claimed has
+    /// fences of its own here.
+    fence: i64,
     until: Millis,
     out: BTreeSet<i64>,
 }
@@ -220,7 +224,7 @@ impl Sim {
 
     fn take_over(&mut self, relay: usize) {
         self.lease.owner = Some(relay);
-        self.lease.epoch += 1;
+        self.lease.fence += 1;
         let out = std::mem::take(&mut self.lease.out);
         self.lapse(out);
         self.hands[relay].clear();
@@ -244,8 +248,8 @@ impl Sim {
         }
         self.lease.out = hot_out(&self.hands[relay]);
         if !batch.is_empty() {
-            let epoch = self.lease.epoch;
-            self.turns.push(Turn { relay: Some(relay), epoch, batch, refused: HashSet::new() });
+            let (lease_fence, refused) = (self.lease.fence, HashSet::new());
+            self.turns.push(Turn { relay: Some(relay), lease_fence, batch, refused });
         }
     }
 
@@ -262,7 +266,7 @@ impl Sim {
             let (birth, row) = self.later.get_mut(&number).expect("it was just listed");
             let joins = Joins::of(row.is_suspect(), batch.len());
             if joins == Joins::NotNow {
-                continue;
+                break;
             }
             let address = Address { shelf: Shelf::Later, shard: 0, number };
             let key = row.event.key.clone();
@@ -327,7 +331,7 @@ impl Sim {
         let Some(relay) = turn.relay else { return };
         for held in turn.batch {
             let outcome = held.outcome.unwrap_or(Outcome::Release { after: Duration::ZERO });
-            let current = turn.epoch == self.lease.epoch;
+            let current = turn.lease_fence == self.lease.fence;
             if current && self.hands[relay].settle(held.address, held.fence, &outcome) {
                 *self.tries.entry(held.event.id).or_default() -= u32::from(!held.tried);
                 self.move_row(held.address, held.fence, &outcome);
@@ -335,7 +339,7 @@ impl Sim {
                 self.must_be_stale(held.address, held.fence, &outcome);
             }
         }
-        if self.lease.epoch == turn.epoch {
+        if turn.lease_fence == self.lease.fence {
             self.lease.out = hot_out(&self.hands[relay]);
         }
     }
