@@ -4,6 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use broker::stdout::Stdout;
+
 use super::duration;
 use super::place::{At, Place, Problems};
 use super::sealed::Url;
@@ -131,21 +133,48 @@ fn check_route(route: &Route, written: &Written, problems: &mut Problems) {
         problems.add(place, format!("[[route]] names the unknown sink `{value}`{near}"));
         return;
     };
-    let Some(timeout) = sink.http.as_ref().and_then(|http| http.timeout.as_ref()) else { return };
     for outbox in &written.outboxes {
-        let routed = route.outbox.as_ref().is_none_or(|at| at.value == outbox.name);
-        let Some(lease) = outbox.lease.as_ref().filter(|_| routed) else { continue };
-        if timeout.value >= lease.value / 2 {
-            let text = format!(
-                "`timeout` in [sink.{}] is {}; it must be shorter than half the lease of \
-                 [outbox.{}], {}: shorten it, or lengthen the lease",
-                sink.name,
-                duration::text(timeout.value),
-                outbox.name,
-                duration::text(lease.value / 2),
-            );
-            problems.add(timeout.place.or(&lease.place), text);
+        if route.outbox.as_ref().is_none_or(|at| at.value == outbox.name) {
+            for (key, time) in [("lease", &outbox.lease), ("drain", &outbox.drain)] {
+                check_longer_than_publish(key, time, outbox, sink, problems);
+            }
         }
+    }
+}
+
+/// Checks that a publish ends while it is still waited for. One over HTTP offers for as long as its
+/// timeout, and what it offered last may take as long again.
+fn check_longer_than_publish(
+    key: &str,
+    time: &Option<At<Duration>>,
+    outbox: &Outbox,
+    sink: &Sink,
+    problems: &mut Problems,
+) {
+    let Some(time) = time else { return };
+    let (outbox, name) = (&outbox.name, &sink.name);
+    match sink.http.as_ref().map(|http| http.timeout.as_ref()) {
+        Some(Some(timeout)) if timeout.value >= time.value / 2 => {
+            let text = format!(
+                "`timeout` in [sink.{name}] is {}; it must be shorter than half the {key} of \
+                 [outbox.{outbox}], {}: shorten it, or lengthen the {key}",
+                duration::text(timeout.value),
+                duration::text(time.value / 2),
+            );
+            problems.add(timeout.place.or(&time.place), text);
+        }
+        None if sink.kind.as_ref().is_some_and(|kind| kind.value == "stdout")
+            && time.value <= Stdout::LONGEST =>
+        {
+            let text = format!(
+                "`{key}` in [outbox.{outbox}] is {}; it must be longer than {}, which [sink.{name}] \
+                 may take to print",
+                duration::text(time.value),
+                duration::text(Stdout::LONGEST),
+            );
+            problems.add(&time.place, text);
+        }
+        _ => {}
     }
 }
 

@@ -58,7 +58,7 @@ fn the_defaults_are_these() {
         lease: 30 * SECOND,
         idle: SECOND,
         turns: 2,
-        drain: 10 * SECOND,
+        drain: 25 * SECOND,
         history: true,
         order: Order::Hold,
         keep_sent: 7 * DAY,
@@ -75,14 +75,32 @@ fn the_defaults_are_these() {
         concurrency: 16,
     };
     assert_eq!(config.sinks, [Sink { name: "stock".to_owned(), kind: Kind::Http(http) }]);
-    let backoff = Backoff { base: SECOND, cap: 600 * SECOND };
-    let policy = event::Policy { limits: Vec::new(), attempts: 20, backoff, rest: 5 * SECOND };
+    let backoff = Backoff { base: SECOND, cap: 3600 * SECOND };
+    let policy = event::Policy { limits: Vec::new(), attempts: 200, backoff, rest: 5 * SECOND };
     assert_eq!(config.policy, policy);
     assert_eq!(config.chores, Chores { every: 10 * SECOND, step: 500, lease: 30 * SECOND });
     assert_eq!(config.admin.listen.to_string(), "127.0.0.1:8025");
     assert!(!config.admin.off && config.admin.token.is_none() && config.admin.hosts.is_empty());
     assert_eq!(config.admin.sample, SECOND);
     assert!(!config.log.json && config.log.filter == "info");
+}
+
+#[test]
+fn by_default_an_event_that_is_refused_all_the_time_outlives_a_long_weekend() {
+    let event::Policy { attempts, backoff, .. } = small().policy;
+    let mut chance = fastrand::Rng::with_seed(7);
+    let mut lives: Vec<Duration> = (0..2001)
+        .map(|_| (1..attempts).map(|attempt| backoff.pick(attempt, chance.f64())).sum())
+        .collect();
+    lives.sort_unstable();
+    let days = |life: Duration| life.as_secs_f64() / DAY.as_secs_f64();
+    let (least, median) = (days(lives[20]), days(lives[1000]));
+    assert!(least > 3.5, "1 in 100 lives only {least} days");
+    assert!((3.88..3.96).contains(&median), "the pages say 3 days and 22 hours: {median} days");
+    let page = include_str!("../../../../docs/concepts/retries.md");
+    for text in [DEFAULT, page] {
+        assert!(text.contains("3 days and 22 hours"), "{text}");
+    }
 }
 
 #[test]
@@ -100,8 +118,10 @@ fn the_default_file_explains_every_key_that_can_be_printed() {
 
 #[test]
 fn what_is_printed_reads_back_as_the_same_config() {
-    let printed = toml::to_string(&document(&small())).unwrap();
-    assert_eq!(parse("printed", &printed, none()).unwrap(), small());
+    // Without a path: of a url only the scheme and the host print.
+    let config = parse("postbox.toml", &SMALL.replace(".com/events", ".com"), none()).unwrap();
+    let printed = toml::to_string(&document(&config)).unwrap();
+    assert_eq!(parse("printed", &printed, none()).unwrap(), config);
 }
 
 #[test]
@@ -161,7 +181,8 @@ listen = "0.0.0.0:8025"
 #[test]
 fn relations_between_values_are_checked() {
     for (from, to, expected) in [
-        ("url = \"https", "timeout = \"15s\"\nurl = \"https", "shorter than half the lease"),
+        ("url = \"sqlite", "drain = \"20s\"\nurl = \"sqlite", "shorter than half the drain"),
+        ("url = \"https", "timeout = \"13s\"\nurl = \"https", "shorter than half the drain"),
         ("url = \"sqlite", "keep_inbox = \"6d\"\nurl = \"sqlite", "taken in twice"),
         ("url = \"sqlite", "idle = \"30s\"\nurl = \"sqlite", "shorter than its lease"),
         ("url = \"sqlite", "table = \"a; b\"\nurl = \"sqlite", "letters, digits and _"),
@@ -170,7 +191,7 @@ fn relations_between_values_are_checked() {
         ("kind = \"http\"", "", "[sink.stock] needs `kind`"),
         ("url = \"sqlite:orders.sqlite3\"", "", "[outbox.orders] needs `url`"),
         ("[outbox.orders]", "[outbox.a]\nurl = \"sqlite:orders.sqlite3\"\n[outbox.orders]", "same"),
-        ("[[route]]", "[policy]\nbackoff = \"1h\"\n[[route]]", "longer than `backoff_cap`"),
+        ("[[route]]", "[policy]\nbackoff = \"2h\"\n[[route]]", "longer than `backoff_cap`"),
         ("[[route]]", "[[limit]]\nattempts = 1\n[[route]]", "names no events"),
         ("sink = \"stock\"", "sink = \"stock\"\noutbox = \"order\"", "did you mean `orders`"),
     ] {
@@ -182,6 +203,9 @@ fn relations_between_values_are_checked() {
         said[0].starts_with("postbox.toml:3: `timeout`"),
         "a default is nobody's line: {said:?}"
     );
+    let lease = "drain = \"60s\"\nlease = \"20s\"\nurl = \"sqlite";
+    let said = problems(&SMALL.replace("url = \"sqlite", lease));
+    assert!(said[0].contains("shorter than half the lease of [outbox.orders], 10s"), "{said:?}");
     let said = problems("");
     assert!(said.iter().any(|line| line.contains("there is no outbox")), "{said:?}");
 }
@@ -259,6 +283,24 @@ fn what_is_missing_is_told_for_each_section_by_itself() {
 }
 
 #[test]
+fn a_lease_or_a_drain_that_printing_could_outlast_is_told_with_its_line() {
+    let printer = |times: &str| {
+        let text =
+            SMALL.replace("\"http\"\nurl = \"https://stock.example.com/events\"", "\"stdout\"");
+        parse("postbox.toml", &text.replace("url", &format!("{times}\nurl")), none())
+    };
+    assert!(printer("lease = \"6s\"\ndrain = \"6s\"").is_ok());
+    let said = printer("lease = \"5s\"\ndrain = \"1s\"").unwrap_err().to_string();
+    assert_eq!(
+        said,
+        "postbox.toml:3: `lease` in [outbox.orders] is 5s; it must be longer than 5s, which \
+         [sink.stock] may take to print\n\
+         postbox.toml:4: `drain` in [outbox.orders] is 1s; it must be longer than 5s, which \
+         [sink.stock] may take to print"
+    );
+}
+
+#[test]
 fn a_sink_that_prints_takes_no_url() {
     let said = problems(&SMALL.replace("\"http\"", "\"stdout\""));
     assert_eq!(said, ["postbox.toml:7: unknown key `url` in [sink.stock]"]);
@@ -326,7 +368,7 @@ topic = "*"
 sink = "stock"
 [admin]
 listen = "0.0.0.0:1"
-token = "canary-token"
+token = "a-canary-as-token"
 "#,
         file = file.display()
     );
