@@ -299,7 +299,7 @@ fn admin(written: &Written, problems: &mut Problems) -> Option<Admin> {
         let wrong = |_| format!("{text:?} is no address; write for example \"127.0.0.1:8025\"");
         text.parse::<SocketAddr>().map_err(wrong)
     });
-    let token = need.read("token", &admin.token, Sealed::read);
+    let token = need.read("token", &admin.token, Sealed::read_token);
     let hosts = need.of("hosts", &admin.hosts);
     let sample = need.of("sample", &admin.sample);
     Some(Admin {

@@ -59,6 +59,15 @@ impl Sealed {
         Ok(Sealed { origin: origin.clone(), value: Secret::new(value) })
     }
 
+    /// Reads the console's token; an empty one is none.
+    pub(crate) fn read_token(origin: &SecretOrigin) -> Result<Sealed, String> {
+        let token = Sealed::read(origin)?;
+        if !token.value.reveal().is_empty() {
+            admin::check_token(&token.value).map_err(|error| error.to_string())?;
+        }
+        Ok(token)
+    }
+
     /// Returns the file it is in, if it is in one: its own, or the config.
     pub(crate) fn file<'a>(&'a self, config: &'a Path) -> Option<&'a Path> {
         match &self.origin.0 {
@@ -104,7 +113,7 @@ impl Url {
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&scrub(&self.written))
+        f.write_str(&shown(&self.written))
     }
 }
 
@@ -112,6 +121,34 @@ impl fmt::Debug for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.to_string())
     }
+}
+
+/// Masks everything but the scheme and the host: a path or a query is often all that one needs to
+/// post somewhere. The url of a file is shown, and so is a url that stands elsewhere as a whole.
+fn shown(written: &str) -> String {
+    let colon = find_outside(written, |c| c == ':');
+    let parts = colon.map(|at| (&written[..at], &written[at + 1..]));
+    let Some((scheme, rest)) = parts.filter(|(scheme, _)| *scheme != "sqlite") else {
+        return scrub(written);
+    };
+    let rest = rest.trim_start_matches(SLASHES);
+    let end = find_outside(rest, |c| SLASHES.contains(&c) || c == '?' || c == '#');
+    let (who, beyond) = rest.split_at(end.unwrap_or(rest.len()));
+    let (user, host) = who.rsplit_once('@').map_or(("", who), |(_, host)| ("***@", host));
+    let beyond = if beyond.trim_start_matches(SLASHES).is_empty() { "" } else { "/***" };
+    format!("{scheme}://{user}{host}{beyond}")
+}
+
+/// What begins a path.
+const SLASHES: [char; 2] = ['/', '\\'];
+
+/// Finds a character outside of every `${…}`.
+fn find_outside(text: &str, wanted: impl Fn(char) -> bool) -> Option<usize> {
+    let mut inside = false;
+    text.find(|c| {
+        inside = (inside || c == '{') && c != '}';
+        !inside && wanted(c)
+    })
 }
 
 fn read_file(path: &Path) -> Result<String, String> {
@@ -130,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_is_filled_in_and_prints_as_written() {
+    fn a_url_is_filled_in_and_prints_without_what_was_filled_in() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("password");
         std::fs::write(&file, "canary\n").unwrap();
@@ -141,9 +178,33 @@ mod tests {
     }
 
     #[test]
-    fn a_password_in_a_url_does_not_print() {
-        let url = Url::read("mysql://me:canary@host/orders?token=canary").unwrap();
-        assert!(!format!("{url} {url:?}").contains("canary"), "{url}");
+    fn of_a_url_only_the_scheme_and_the_host_print() {
+        for (written, shown) in [
+            ("https://me:canary@host:81/orders?token=canary", "https://***@host:81/***"),
+            ("https://host/hooks/canary", "https://host/***"),
+            ("https://host?sig=canary", "https://host/***"),
+            ("https://host#canary", "https://host/***"),
+            ("https://canary${file:/dev/null}:canary@host/", "https://***@host"),
+            ("https:host/canary", "https://host/***"),
+            ("https://host\\canary", "https://host/***"),
+            ("https://host", "https://host"),
+            ("${file:/dev/null}https://host/canary", "${file:/dev/null}https://host/***"),
+            ("sqlite:orders.sqlite3", "sqlite:orders.sqlite3"),
+            ("sqlite:///var/orders.sqlite3", "sqlite:///var/orders.sqlite3"),
+        ] {
+            let url = Url::read(written).unwrap();
+            assert_eq!(
+                (format!("{url}"), format!("{url:?}")),
+                (shown.into(), format!("{shown:?}"))
+            );
+        }
+    }
+
+    #[test]
+    fn a_token_that_could_be_guessed_is_refused_and_none_is_none() {
+        let token = |text: &str| Sealed::read_token(&SecretOrigin(Origin::Inline(text.to_owned())));
+        assert!(token("canary").unwrap_err().contains("shorter than 16 characters"));
+        assert!(token("").is_ok() && token("a-long-enough-token").is_ok());
     }
 
     #[test]

@@ -37,7 +37,7 @@ async fn end(
     inbox.finish(group, id, fence, end).await.expect("the inbox answers")
 }
 
-/// The first delivery works, every later one is told that it is done, for good.
+/// Whoever gets it first works, everyone after that is told that it is done, for good.
 pub async fn an_event_is_begun_once_and_done_once_processed(ground: &dyn Ground) {
     let (inbox, id) = (open(ground).await, EventId::new());
     let fence = go(&inbox, "stock", id).await;
@@ -61,7 +61,7 @@ pub async fn a_second_holder_is_told_to_wait(ground: &dyn Ground) {
     assert_eq!(begin(&one, "stock", id).await, Begun::Busy { until });
 }
 
-/// However many deliveries of one event arrive at once, one works.
+/// However often one event arrives at once, one works.
 pub async fn of_many_at_once_one_works(ground: &dyn Ground) {
     let id = EventId::new();
     let mut asking = tokio::task::JoinSet::new();
