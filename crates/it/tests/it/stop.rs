@@ -15,7 +15,8 @@ async fn a_stopping_relay_finishes_what_is_in_hand_and_hands_the_rest_over() {
     let site = Site::new().await.unwrap();
     let receiver = Receiver::start(slow(Duration::from_millis(100))).await.unwrap();
     let lease = Duration::from_secs(60);
-    let rules = Rules { lease: "60s", timeout: "25s", outbox: "batch = 20", ..Rules::default() };
+    let outbox = "batch = 20\ndrain = \"60s\"";
+    let rules = Rules { lease: "60s", timeout: "25s", outbox, ..Rules::default() };
     let events = site.put(400, 40).await.unwrap();
     let mut first = site.relay("a", &receiver.url("a"), &rules).unwrap();
     receiver.until_distinct(5, PATIENCE).await.unwrap();
@@ -33,6 +34,25 @@ async fn a_stopping_relay_finishes_what_is_in_hand_and_hands_the_rest_over() {
     let arrivals = receiver.arrivals();
     assert_eq!(arrivals.len(), 400, "a graceful stop made a duplicate");
     in_order(&events, &arrivals).unwrap();
+}
+
+#[tokio::test]
+async fn a_stopping_relay_waits_for_a_slow_destination_and_offers_it_nothing_new() {
+    let site = Site::new().await.unwrap();
+    let receiver = Receiver::start(slow(Duration::from_secs(3))).await.unwrap();
+    let rules = Rules { lease: "30s", timeout: "10s", ..Rules::default() };
+    site.put(100, 100).await.unwrap();
+    let mut relay = site.relay("a", &receiver.url("a"), &rules).unwrap();
+    receiver.until_distinct(1, PATIENCE).await.unwrap();
+    relay.signal(Signal::TERM).unwrap();
+    let told = Instant::now();
+    assert!(relay.ends(PATIENCE).await.unwrap().success(), "{}", relay.log());
+
+    assert!(told.elapsed() < Duration::from_secs(9), "it went on: {:?}", told.elapsed());
+    let offered = receiver.arrivals().len() as u64;
+    assert!(offered <= 8, "a first wave was out, and {offered} arrived");
+    let counts = site.counts().await.unwrap();
+    assert_eq!((counts.sent, counts.new), (offered, 100 - offered), "{counts:?}");
 }
 
 #[tokio::test]
