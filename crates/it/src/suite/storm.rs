@@ -1,7 +1,12 @@
 //! Storms: whole relays at work at once, each lane with several turns, and things go wrong.
 //!
-//! What happens when is left to the machine, so no two storms are alike. What must hold at the end
-//! holds whatever happened.
+//! What happens is drawn from a seed, which every storm prints and `POSTBOX_SEED` gives again; when
+//! it happens is left to the machine, so no two storms are alike all the same. What must hold at the
+//! end holds whatever happened.
+//!
+//! The sleeps are the weather: how far apart events, crashes and ticks of the clock fall, and how
+//! long a destination is silent. No check counts on what they bring about. The one wait before the
+//! checks is for a fact: nothing is pending.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +18,7 @@ use event::{
     Answer, Backoff, Catalog, Cause, Code, Event, EventId, Filter, Order, Page, Policy, Receipt,
     Refusal, Sink, Status, Topics,
 };
+use fastrand::Rng;
 use relay::{Lane, Options, SystemClock};
 use store::Outbox;
 use tokio::task::JoinSet;
@@ -31,22 +37,22 @@ const SPEED: u32 = 10;
 /// Relays die, sleep and wake, the clock jumps both ways, the destination refuses, goes silent and
 /// is down; then the weather calms. Every event is published or dead, once, and its key in order.
 pub async fn whatever_goes_wrong_nothing_is_lost_and_keys_stay_in_order(ground: &dyn Ground) {
-    let storm = Storm::begin(ground, Weather::Wild).await;
+    let (storm, mut chance) = Storm::begin(ground, Weather::Wild).await;
     let mut fleet = Fleet::default();
     for _ in 0..3 {
         fleet.start(ground, &storm).await;
     }
-    let (events, ()) = tokio::join!(storm.put(), async {
+    let (events, ()) = tokio::join!(storm.put(chance.fork()), async {
         for _ in 0..40 {
-            tokio::time::sleep(Duration::from_millis(fastrand::u64(5..60))).await;
-            match fastrand::u8(..6) {
+            tokio::time::sleep(Duration::from_millis(chance.u64(5..60))).await;
+            match chance.u8(..6) {
                 0..3 => {
-                    fleet.kill_one().await;
+                    fleet.kill_one(&mut chance).await;
                     fleet.start(ground, &storm).await;
                 }
                 3 => ground.clock().advance(2 * LEASE),
-                4 => ground.clock().set_back(LEASE.mul_f64(fastrand::f64())),
-                _ => fleet.stop_one(ground, &storm).await,
+                4 => ground.clock().set_back(LEASE.mul_f64(chance.f64())),
+                _ => fleet.stop_one(ground, &storm, &mut chance).await,
             }
         }
     });
@@ -61,15 +67,15 @@ pub async fn whatever_goes_wrong_nothing_is_lost_and_keys_stay_in_order(ground: 
 /// Relays come and go as they should, and the destination refuses now and then: nothing of that is
 /// a reason to publish an event twice.
 pub async fn without_faults_no_event_is_published_twice(ground: &dyn Ground) {
-    let storm = Storm::begin(ground, Weather::Fair).await;
+    let (storm, mut chance) = Storm::begin(ground, Weather::Fair).await;
     let mut fleet = Fleet::default();
     for _ in 0..3 {
         fleet.start(ground, &storm).await;
     }
-    let (events, ()) = tokio::join!(storm.put(), async {
+    let (events, ()) = tokio::join!(storm.put(chance.fork()), async {
         for _ in 0..10 {
             tokio::time::sleep(Duration::from_millis(20)).await;
-            fleet.stop_one(ground, &storm).await;
+            fleet.stop_one(ground, &storm, &mut chance).await;
         }
     });
     storm.calm().await;
@@ -97,27 +103,38 @@ struct Storm {
 }
 
 impl Storm {
-    async fn begin(ground: &dyn Ground, weather: Weather) -> Storm {
+    /// Begins a storm, and returns what else is drawn from its seed.
+    #[expect(clippy::print_stderr, reason = "a test that fails shows what it printed")]
+    async fn begin(ground: &dyn Ground, weather: Weather) -> (Storm, Rng) {
+        let asked = std::env::var("POSTBOX_SEED").ok().and_then(|text| text.parse().ok());
+        let seed = asked.unwrap_or_else(|| fastrand::u64(..1 << 48));
+        eprintln!("POSTBOX_SEED={seed} draws this storm again");
+        let mut chance = Rng::with_seed(seed);
         let outbox = ground.relay().await;
         let catalog = outbox.catalog();
-        let sink = Arc::new(Destination { weather, calm: false.into(), arrived: Mutex::default() });
+        let sink = Arc::new(Destination {
+            weather,
+            calm: false.into(),
+            arrived: Mutex::default(),
+            chance: Mutex::new(chance.fork()),
+        });
         let mut time = JoinSet::new();
         time.spawn(pass(ground.clock().clone()));
-        Storm { outbox, catalog, weather, sink, _time: time }
+        (Storm { outbox, catalog, weather, sink, _time: time }, chance)
     }
 
     /// Puts every event, a few at a time.
-    async fn put(&self) -> Vec<Event> {
+    async fn put(&self, mut chance: Rng) -> Vec<Event> {
         let mut events = Vec::new();
         for number in 0..EVENTS {
             let topic = if number % 3 == 0 { "a.x" } else { "b.x" };
             let event = Event::new(topic, "T", "{}");
-            let key = fastrand::usize(..KEYS + 1);
+            let key = chance.usize(..KEYS + 1);
             events.push(if key < KEYS { event.key(key.to_string()) } else { event });
         }
         for some in events.chunks(4) {
             self.outbox.put(some, None).await.expect("the store takes events");
-            tokio::time::sleep(Duration::from_millis(fastrand::u64(..4))).await;
+            tokio::time::sleep(Duration::from_millis(chance.u64(..4))).await;
         }
         events
     }
@@ -195,6 +212,7 @@ struct Destination {
     weather: Weather,
     calm: AtomicBool,
     arrived: Mutex<Vec<EventId>>,
+    chance: Mutex<Rng>,
 }
 
 impl Destination {
@@ -206,7 +224,8 @@ impl Destination {
             arrives();
             return Ok(receipt);
         }
-        match (self.weather, fastrand::u8(..100)) {
+        let drawn = self.chance.lock().expect("no drawing panics").u8(..100);
+        match (self.weather, drawn) {
             (_, 0..10) => Err(Refusal::Retry(cause(), None)),
             (_, 10..13) => Err(Refusal::Down(cause())),
             (Weather::Wild, 13..15) => Err(Refusal::Reject(cause())),
@@ -278,14 +297,14 @@ impl Fleet {
     }
 
     /// Ends a relay as a crash does: at once, and with everything in hand.
-    async fn kill_one(&mut self) {
-        let (_, mut lanes) = self.relays.swap_remove(fastrand::usize(..self.relays.len()));
+    async fn kill_one(&mut self, chance: &mut Rng) {
+        let (_, mut lanes) = self.relays.swap_remove(chance.usize(..self.relays.len()));
         lanes.shutdown().await;
     }
 
     /// Ends a relay as it should end, and starts another.
-    async fn stop_one(&mut self, ground: &dyn Ground, storm: &Storm) {
-        let (stop, lanes) = self.relays.swap_remove(fastrand::usize(..self.relays.len()));
+    async fn stop_one(&mut self, ground: &dyn Ground, storm: &Storm, chance: &mut Rng) {
+        let (stop, lanes) = self.relays.swap_remove(chance.usize(..self.relays.len()));
         stop.cancel();
         lanes.join_all().await;
         self.start(ground, storm).await;

@@ -25,6 +25,19 @@ const EDGES: &[(&str, &[&str])] = &[
 const BANNED: &[&str] =
     &["openssl", "openssl-sys", "openssl-src", "native-tls", "aws-lc-rs", "aws-lc-sys"];
 
+/// What others call what has another name here. Words that libraries use all day (send, push, lock,
+/// acquire) and DISPATCHING, a status that users know, cannot be told from ours and are left out.
+const FOREIGN: &str = "dlq, dead letter, park, parked, parks, discard, discarded, discards, \
+    dispatch, dispatched, dispatcher, dispatches, deliver, delivered, delivers, delivery, \
+    deliveries, redelivery, epoch, fence token, fencing token, job, jobs, task, tasks, message, \
+    messages, record, records";
+
+/// Where these stand all the same: names that the schema and the metrics must have, what libraries
+/// and browsers call theirs, and the name of a promise.
+const GIVEN: &str = "broker_message_id, postbox_dispatch_latency_seconds, tokio::task, \
+    task::spawn_blocking, error.message, [\"message\"], .record(, outlasts redelivery, \
+    UNIX_EPOCH";
+
 const LINES: usize = 800;
 const COLUMNS: usize = 100;
 
@@ -127,6 +140,52 @@ fn untidy_files_are_named() {
     assert_eq!(untidy("a.sql", bad).len(), 4);
     assert_eq!(untidy("migrations/a.sql", "-- It.\nDROP TABLE a; DROP TABLE b;").len(), 1);
     assert_eq!(untidy("x/migrations/a.sql", "-- It.\nDROP TABLE a; DROP TABLE b;"), [""; 0]);
+}
+
+/// Takes a line apart into its words, in small letters; names in code have several.
+fn words(line: &str) -> String {
+    let mut words = String::from(" ");
+    for c in line.chars() {
+        let inside = words.ends_with(|last: char| last.is_lowercase());
+        if (c.is_uppercase() && inside) || !c.is_alphanumeric() {
+            words.push(' ');
+        }
+        words.extend(Some(c).filter(|c| c.is_alphanumeric()));
+    }
+    let words: Vec<&str> = words.split_whitespace().collect();
+    format!(" {} ", words.join(" ").to_lowercase())
+}
+
+fn foreign(path: &str, text: &str) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let ours = GIVEN.split(", ").fold(line.to_owned(), |line, given| line.replace(given, " "));
+        let ours = words(&ours);
+        let said = FOREIGN.split(", ").filter(|word| ours.contains(&format!(" {word} ")));
+        complaints.extend(said.map(|word| format!("{path}:{} says {word}", at + 1)));
+    }
+    complaints
+}
+
+#[test]
+fn one_word_stands_for_each_concept() {
+    let kinds = ["rs", "sql", "html", "js", "toml", "md"];
+    let ours = |path: &&String| {
+        let room = ["crates/", "docs/", "README"].iter().any(|start| path.starts_with(start));
+        let kind = path.rsplit('.').next().is_some_and(|kind| kinds.contains(&kind));
+        room && kind && !path.ends_with("tests/it/house.rs")
+    };
+    let files = files();
+    none(files.iter().filter(ours).flat_map(|path| foreign(path, &read(path))).collect());
+}
+
+#[test]
+fn a_foreign_word_is_named() {
+    let text = "let lease_epoch = 1; // a DLQ\nstruct FenceToken;\nsqlx: error.message()\n\
+                // parking is tasked with recording\nfn dead_letters() {}\n";
+    let named = ["a.rs:1 says dlq", "a.rs:1 says epoch", "a.rs:2 says fence token"];
+    assert_eq!(foreign("a.rs", text), named);
+    assert_eq!(foreign("a.sql", "SELECT broker_message_id, message"), ["a.sql:1 says message"]);
 }
 
 #[test]
