@@ -1,8 +1,8 @@
 //! Storms: whole relays at work at once, each lane with several turns, and things go wrong.
 //!
 //! What happens is drawn from a seed, which every storm prints and `POSTBOX_SEED` gives again; when
-//! it happens is left to the machine, so no two storms are alike all the same. What must hold at the
-//! end holds whatever happened.
+//! it happens is left to the machine, so no two storms are alike all the same. What must hold at
+//! the end holds whatever happened.
 //!
 //! The sleeps are the weather: how far apart events, crashes and ticks of the clock fall, and how
 //! long a destination is silent. No check counts on what they bring about. The one wait before the
