@@ -67,7 +67,8 @@ pub trait Source: Send + Sync {
 #[async_trait]
 pub trait Sink: Send + Sync {
     /// Offers events, in order per key, and answers for each at its place. What was not offered is
-    /// `Held` (its key's earlier event was refused, or time ran short), or `Down` with the rest.
+    /// `Held` (its key's earlier event was refused, time ran short, or the relay stops), or `Down`
+    /// with the rest.
     async fn publish(&self, events: &[Event]) -> Vec<Answer>;
     /// Asks whether the destination can be reached, without an event.
     async fn probe(&self) -> Result<(), Refusal>;

@@ -206,7 +206,7 @@ impl Lane {
     }
 
     /// Writes the outcomes down, trying for as long as the leases last: to give up sooner is to
-    /// publish twice, and to try longer is in vain. Only a stop that has waited long enough gives up.
+    /// publish twice, and to try longer is in vain. Only a stop that has waited long enough does.
     async fn settle(
         &self,
         ends: &[Settlement],

@@ -45,8 +45,8 @@ fn refusal(status: StatusCode, asked: Option<Duration>, detail: &str) -> Refusal
     }
 }
 
-/// Says what a status tells about load. 502 and 504 are a gateway's word that the destination behind
-/// it cannot keep up; a plain 500 may be the event's fault.
+/// Says what a status tells about load. 502 and 504 are a gateway's word that the destination
+/// behind it cannot keep up; a plain 500 may be the event's fault.
 pub(super) fn load(status: StatusCode, latency: Duration) -> Signal {
     match status.as_u16() {
         200..=299 => Signal::Good(latency),

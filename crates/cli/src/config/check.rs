@@ -167,8 +167,8 @@ fn check_longer_than_publish(
             && time.value <= Stdout::LONGEST =>
         {
             let text = format!(
-                "`{key}` in [outbox.{outbox}] is {}; it must be longer than {}, which [sink.{name}] \
-                 may take to print",
+                "`{key}` in [outbox.{outbox}] is {}; it must be longer than {}, which \
+                 [sink.{name}] may take to print",
                 duration::text(time.value),
                 duration::text(Stdout::LONGEST),
             );
