@@ -348,7 +348,7 @@ fn the_environment_reaches_the_config_and_secrets_do_not_print() {
     let home = Home::new(CONFIG);
     let mut command = home.command(&["config", "print"]);
     command.env("POSTBOX__OUTBOX__ORDERS__BATCH", "7");
-    command.env("POSTBOX__ADMIN__TOKEN", "canary");
+    command.env("POSTBOX__ADMIN__TOKEN", "a-canary-as-token");
     let output = command.output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("batch = 7") && said.contains("***"), "{said}");

@@ -24,8 +24,8 @@ pub enum Refusal {
     Reject(Cause),
     /// It may have arrived: back off, and never call it undelivered.
     Unknown(Cause),
-    /// It was not offered, because an earlier event of its key was refused or time ran short: put
-    /// it back.
+    /// It was not offered, because an earlier event of its key was refused, time ran short or the
+    /// relay stops: put it back.
     Held,
 }
 

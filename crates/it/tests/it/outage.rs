@@ -17,8 +17,10 @@ async fn an_outage_spends_no_attempt_and_ends_by_itself() {
     let site = Site::new().await.unwrap();
     let events = site.put(50, 5).await.unwrap();
     let nobody = free_address();
-    // So long that what is not in hand was put back, and did not run out.
-    let rules = Rules { lease: "60s", policy: "attempts = 1", ..Rules::default() };
+    // One turn, so that nobody claims while it rests, and so long a lease that what is not in hand
+    // was put back and did not run out.
+    let policy = "attempts = 1";
+    let rules = Rules { lease: "60s", outbox: "turns = 1", policy, ..Rules::default() };
     let mut relay = site.relay("a", &format!("http://{nobody}/a"), &rules).unwrap();
     relay.says("its destination is down", PATIENCE).await.unwrap();
     site.until("everything is put back", PATIENCE, |counts| counts.new == 50).await.unwrap();

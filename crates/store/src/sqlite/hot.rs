@@ -1,4 +1,4 @@
-//! Choosing hot rows under a lease. Nothing is written: they are ours, and the lease row names them.
+//! Choosing hot rows under a lease. None is written: they are ours, and the lease row names them.
 //!
 //! Rows are read whole as long as each can be taken. Where one cannot, because it is another
 //! lane's or its key waits, the rest is looked at without payloads: a claim holds up producers, and
