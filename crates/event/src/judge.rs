@@ -66,6 +66,10 @@ impl Policy {
     /// The longest wait that a destination may ask for.
     const ASKED: Duration = Duration::from_secs(24 * 60 * 60);
 
+    /// How often in a row nobody lives to say what became of an event before it is blamed, however
+    /// many attempts its limit allows.
+    const CRASHES: u32 = 20;
+
     /// Returns the attempts and the waits of an event.
     pub fn of(&self, event: &Event) -> (u32, Backoff) {
         let limit = self.limits.iter().find(|limit| limit.fits(event));
@@ -73,14 +77,14 @@ impl Policy {
     }
 
     /// Says, before an event is offered, whether it has already had all its attempts. If nobody
-    /// settled the last one, it may be what kills the relay.
+    /// settled the last one, or none of the last twenty, it may be what kills the relay.
     pub fn spent(&self, event: &Event, attempt: u32, unexplained: u32) -> Option<Outcome> {
         let (attempts, _) = self.of(event);
         if attempt > attempts && unexplained == 0 {
             let detail = format!("{} attempts, and the limit is {attempts}", attempt - 1);
             return Some(Outcome::Dead(Cause::new(Code::AttemptsSpent, detail)));
         }
-        (attempt > attempts).then(|| {
+        (attempt > attempts || unexplained >= Policy::CRASHES).then(|| {
             let before = attempt - 1;
             let detail = format!(
                 "claimed {before} times; of the last {unexplained}, nobody lived to say what became"
@@ -189,5 +193,9 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!((code(1), code(0)), (Code::CrashLoop, Code::AttemptsSpent));
+
+        let patient = Policy { attempts: 1000, ..policy };
+        assert_eq!(patient.spent(&event(), 21, Policy::CRASHES - 1), None);
+        assert!(patient.spent(&event(), 21, Policy::CRASHES).is_some(), "nobody lives to tell");
     }
 }

@@ -79,10 +79,6 @@ impl Lane {
     /// How long turns that were cut may take to write down how they ended.
     const LAST_WORDS: Duration = Duration::from_secs(5);
 
-    /// How often in a row nobody lives to say what became of an event before it is blamed, however
-    /// many attempts its limit allows.
-    const CRASHES: u32 = 20;
-
     /// Takes turns until told to stop, or until asking the source again cannot help; then hands
     /// over what it leases. Turns under way are finished, and cut only after the drain time.
     pub async fn run(&self, stop: &CancellationToken) -> Result<(), Cause> {
@@ -174,11 +170,6 @@ impl Lane {
     /// relays down, or breaks a limit that a plain INSERT does not check.
     fn hopeless(&self, claim: &Claim) -> Option<Outcome> {
         let Claim { event, attempt, unexplained, .. } = claim;
-        if *unexplained >= Lane::CRASHES {
-            let detail =
-                format!("nobody lived to say what became of the last {unexplained} claims");
-            return Some(Outcome::Dead(Cause::new(Code::CrashLoop, detail)));
-        }
         self.policy.spent(event, *attempt, *unexplained).or_else(|| {
             let invalid = event.check(&Limits::default()).err()?;
             Some(Outcome::Dead(Cause::new(Code::BadEvent, invalid)))
