@@ -124,7 +124,7 @@ pub(crate) struct LaneJson {
     outbox: String,
     /// The sink it publishes to.
     sink: String,
-    /// `running`, `resting`, `waiting` or `stopped`.
+    /// `running`, `standby`, `resting`, `waiting` or `stopped`.
     state: &'static str,
     /// Why, if it does not run.
     cause: Option<CauseView>,
@@ -145,6 +145,7 @@ impl From<&LaneView> for LaneJson {
 pub(crate) fn state_name(state: &LaneState) -> &'static str {
     match state {
         LaneState::Running => "running",
+        LaneState::Standby => "standby",
         LaneState::Resting => "resting",
         LaneState::Waiting => "waiting",
         LaneState::Stopped => "stopped",

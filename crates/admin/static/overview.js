@@ -101,7 +101,7 @@ function lanes(all) {
   pick("#lanes").hidden = !all.length;
   pick("#no-lanes").hidden = all.length > 0;
   pick("#lanes tbody").replaceChildren(...all.map(laneRow));
-  const off = all.filter((lane) => lane.state !== "running");
+  const off = all.filter((lane) => !["running", "standby"].includes(lane.state));
   if (!first) say(off.length ? `Lanes that do not run: ${off.length}` : "All lanes run");
 }
 
@@ -114,7 +114,7 @@ function laneRow({ outbox, sink, state, cause }) {
     td.append(...content);
   };
   const pill = document.createElement("span");
-  pill.className = `pill ${{ running: "good", stopped: "calm" }[state] ?? "warn"}`;
+  pill.className = `pill ${{ running: "good", standby: "calm", stopped: "calm" }[state] ?? "warn"}`;
   pill.textContent = state;
   cell("Outbox", outbox);
   cell("Sink", sink);

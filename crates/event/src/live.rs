@@ -23,6 +23,8 @@ pub struct Beat {
 pub enum LaneState {
     /// It takes turns.
     Running,
+    /// Another relay holds what waits; it takes over when that one falls silent.
+    Standby,
     /// Its destination is down; it rests and probes.
     Resting,
     /// Its database is down; it waits.

@@ -61,6 +61,10 @@ pub trait Source: Send + Sync {
     async fn wait(&self, at_most: Duration);
     /// Hands over what this lane leases, so that another relay need not wait for it to run out.
     async fn release(&self) -> Result<(), StoreError>;
+    /// Tells whether the last claim got nothing because another relay holds what waits.
+    fn stands_by(&self) -> bool {
+        false
+    }
 }
 
 /// Where events go.

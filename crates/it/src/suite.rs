@@ -19,6 +19,7 @@ macro_rules! contract {
             a_settlement_from_before_the_lease_ran_out_is_stale_and_changes_nothing
             two_relays_never_hold_the_same_row
             a_standby_takes_over_when_the_lease_runs_out_and_not_before
+            a_lane_knows_that_another_relay_holds_what_waits
             an_owner_that_goes_on_keeps_its_lease
             a_turn_that_overstays_loses_its_claim_though_its_relay_lives
             a_turn_that_overstays_takes_nothing_from_the_turns_beside_it

@@ -9,7 +9,7 @@ mod inbox;
 mod lane;
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
@@ -136,7 +136,8 @@ impl Outbox for Relay {
             hands.len() - 1
         };
         let (table, hands) = (self.table.clone(), self.hands.clone());
-        Arc::new(lane::MemoryLane { table, relay: self.id, hands, index })
+        let stands_by = AtomicBool::new(false);
+        Arc::new(lane::MemoryLane { table, relay: self.id, hands, index, stands_by })
     }
 
     fn catalog(&self) -> Arc<dyn Catalog> {

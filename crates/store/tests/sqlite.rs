@@ -87,7 +87,11 @@ async fn a_row_that_is_no_event_is_refused_with_the_name_of_the_rule() {
     let place = Place::new().await;
     let mut conn = place.stranger().await;
     for (insert, rule) in [
-        ("(topic, event_type) VALUES ('a', 'A')", "payload_or_payload_bytes_is_given"),
+        ("(topic, event_type) VALUES ('a', 'A')", "exactly_one_of_payload_and_payload_bytes"),
+        (
+            "(topic, event_type, payload, payload_bytes) VALUES ('a', 'A', '', x'')",
+            "exactly_one_of_payload_and_payload_bytes",
+        ),
         ("(topic, event_type, payload) VALUES ('', 'A', '')", "topic_has_1_to_255_bytes"),
         ("(topic, event_type, payload) VALUES ('a', '', '')", "event_type_has_1_to_255_bytes"),
         (

@@ -32,13 +32,15 @@ impl Lanes {
         }
     }
 
-    /// Notes that a lane's database answers.
-    pub(crate) fn answered(&self, outbox: &str, sink: &str) {
-        let waits = self.0.lock().expect("no lane panics").iter().any(|lane| {
-            lane.outbox == outbox && lane.sink == sink && lane.state == LaneState::Waiting
+    /// Notes that a lane's database answers, and whether it only stands by. What its destination
+    /// does is not known by that.
+    pub(crate) fn answered(&self, outbox: &str, sink: &str, stands_by: bool) {
+        let known = self.0.lock().expect("no lane panics").iter().any(|lane| {
+            lane.outbox == outbox && lane.sink == sink && lane.state != LaneState::Resting
         });
-        if waits {
-            self.set(outbox, sink, LaneState::Running, None);
+        if known {
+            let state = if stands_by { LaneState::Standby } else { LaneState::Running };
+            self.set(outbox, sink, state, None);
         }
     }
 
@@ -49,7 +51,7 @@ impl Lanes {
 
 fn tell(before: Option<&LaneState>, view: &LaneView) {
     let LaneView { outbox, sink, state, cause } = view;
-    let up = if *state == LaneState::Running { 1.0 } else { 0.0 };
+    let up = if matches!(state, LaneState::Running | LaneState::Standby) { 1.0 } else { 0.0 };
     gauge!(names::LANE_UP, "outbox" => outbox.clone(), "sink" => sink.clone()).set(up);
     match (state, cause) {
         (LaneState::Running, _) => match before {
@@ -59,8 +61,14 @@ fn tell(before: Option<&LaneState>, view: &LaneView) {
             Some(LaneState::Waiting) => {
                 tracing::info!(outbox, sink, "lane runs again: its database is back");
             }
+            Some(LaneState::Standby) => {
+                tracing::info!(outbox, sink, "lane runs: it has taken over from another relay");
+            }
             _ => tracing::info!(outbox, sink, "lane runs: it claims what no other relay holds"),
         },
+        (LaneState::Standby, _) => {
+            tracing::info!(outbox, sink, "lane stands by: another relay holds what waits");
+        }
         (LaneState::Resting, Some(cause)) => {
             tracing::warn!(outbox, sink, %cause, "lane rests: its destination is down");
         }
@@ -79,16 +87,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_lane_that_waits_for_its_database_runs_again_when_that_answers() {
+    fn a_database_that_answers_tells_who_works_and_nothing_of_the_destination() {
+        use LaneState::{Resting, Running, Standby, Waiting};
         let lanes = Lanes::default();
         let down = || Some(Cause::new(Code::StoreDown, "as the test says"));
-        for (state, then) in [
-            (LaneState::Running, LaneState::Running),
-            (LaneState::Resting, LaneState::Resting),
-            (LaneState::Waiting, LaneState::Running),
+        for (state, stands_by, then) in [
+            (Running, false, Running),
+            (Running, true, Standby),
+            (Standby, false, Running),
+            (Resting, true, Resting),
+            (Waiting, false, Running),
+            (Waiting, true, Standby),
         ] {
             lanes.set("orders", "stock", state, down());
-            lanes.answered("orders", "stock");
+            lanes.answered("orders", "stock", stands_by);
             assert_eq!(lanes.views()[0].state, then);
         }
     }

@@ -112,7 +112,8 @@ impl Source for WatchedSource {
     async fn claim(&self, want: &Want) -> Result<Vec<Claim>, StoreError> {
         let started = Instant::now();
         let claims = self.source.claim(want).await.inspect_err(|error| self.lane.failed(error))?;
-        self.lane.facts.lanes.answered(&self.lane.outbox, &self.lane.sink);
+        let stands_by = claims.is_empty() && self.source.stands_by();
+        self.lane.facts.lanes.answered(&self.lane.outbox, &self.lane.sink, stands_by);
         if !claims.is_empty() {
             let labels = self.lane.labels();
             histogram!(names::CLAIM, &labels).record(started.elapsed());
@@ -138,6 +139,10 @@ impl Source for WatchedSource {
     async fn release(&self) -> Result<(), StoreError> {
         self.lane.state(LaneState::Stopped, None);
         self.source.release().await
+    }
+
+    fn stands_by(&self) -> bool {
+        self.source.stands_by()
     }
 }
 

@@ -174,7 +174,7 @@ fn lane_row(lane: &LaneView) -> LaneRow {
         state,
         tone: match state {
             "running" => "good",
-            "stopped" => "calm",
+            "standby" | "stopped" => "calm",
             _ => "warn",
         },
         cause: lane.cause.as_ref().map(|cause| (cause.code.as_str(), cause.detail.clone())),

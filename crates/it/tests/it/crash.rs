@@ -22,7 +22,7 @@ async fn after_a_kill_the_other_relay_goes_on_within_its_lease_and_two_seconds()
     let mut owner = site.relay("a", &receiver.url("a"), &Rules::default()).unwrap();
     receiver.until_distinct(1, PATIENCE).await.unwrap();
     let mut standby = site.relay("b", &receiver.url("b"), &Rules::default()).unwrap();
-    standby.says("lane runs", PATIENCE).await.unwrap();
+    standby.says("lane stands by", PATIENCE).await.unwrap();
     receiver.until_distinct(100, PATIENCE).await.unwrap();
 
     owner.signal(Signal::KILL).unwrap();
@@ -33,6 +33,7 @@ async fn after_a_kill_the_other_relay_goes_on_within_its_lease_and_two_seconds()
     let again = receiver.until("anything from b", LEASE * 4, by_b).await.unwrap();
     let silent = again.saturating_duration_since(killed);
     assert!(silent <= LEASE + Duration::from_secs(2), "nobody published for {silent:?}");
+    standby.says("it has taken over from another relay", PATIENCE).await.unwrap();
 
     site.until("everything is sent", PATIENCE, |counts| counts.sent == 1000).await.unwrap();
     in_order(&events, &receiver.arrivals()).unwrap();

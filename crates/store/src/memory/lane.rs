@@ -1,6 +1,7 @@
 //! Claiming and settling, by the rules of `own`: the relay leases, the lane reads.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ pub(super) struct MemoryLane {
     pub(super) relay: u64,
     pub(super) hands: Hands,
     pub(super) index: usize,
+    pub(super) stands_by: AtomicBool,
 }
 
 type Open<'a> = MutexGuard<'a, Vec<(Lane, Hand)>>;
@@ -30,7 +32,10 @@ impl MemoryLane {
     /// Takes or renews the lease. Returns `false` when there is nothing to claim with it.
     fn hold(&self, state: &mut State, hands: &mut Open<'_>, now: Millis, lease: Duration) -> bool {
         let mine = state.lease.owner == self.relay && !state.lease.released;
-        if !mine && Leased::Shard.runs(state.lease.until, now, lease) && !state.lease.released {
+        let others = !mine && !state.lease.released;
+        let stands_by = others && Leased::Shard.runs(state.lease.until, now, lease);
+        self.stands_by.store(stands_by, Ordering::Relaxed);
+        if stands_by {
             return false;
         }
         let keep = mine && state.lease.until > now;
@@ -239,6 +244,10 @@ impl Source for MemoryLane {
         drop(state);
         self.table.bell.notify_waiters();
         Ok(())
+    }
+
+    fn stands_by(&self) -> bool {
+        self.stands_by.load(Ordering::Relaxed)
     }
 }
 

@@ -140,6 +140,8 @@ pub(super) struct Desk {
     pub(super) passed: Passed,
     /// Whether rows stand between this lane's own that it cannot take.
     pub(super) mixed: bool,
+    /// Whether the newest claim found that another relay holds what waits.
+    pub(super) stands_by: bool,
     /// The ring that the newest claim has heard.
     pub(super) heard: u64,
     /// Hot rows in flight, and until when.
@@ -158,6 +160,7 @@ impl Desk {
             seen: None,
             passed: Passed::default(),
             mixed: false,
+            stands_by: false,
             heard: 0,
             hot,
             later,

@@ -36,7 +36,8 @@ impl Source for SqliteLane {
             let heard = *self.base.bell.borrow();
             let mut holding = self.base.holding();
             holding.lease = want.lease;
-            holding.desks[self.lane].heard = heard;
+            let desk = &mut holding.desks[self.lane];
+            (desk.heard, desk.stands_by) = (heard, false);
         }
         let glance = self.glance(None).await?;
         let may = self.base.holding().may(self.lane, &glance, want.lease);
@@ -46,6 +47,7 @@ impl Source for SqliteLane {
                 if holding.lost(&glance) {
                     holding.lose();
                 }
+                holding.desks[self.lane].stands_by = true;
                 Ok(Vec::new())
             }
             May::Idle => {
@@ -95,6 +97,10 @@ impl Source for SqliteLane {
 
     async fn release(&self) -> Result<(), StoreError> {
         self.writer.run(Releasing { lane: self.lane }).await
+    }
+
+    fn stands_by(&self) -> bool {
+        self.base.holding().desks[self.lane].stands_by
     }
 }
 

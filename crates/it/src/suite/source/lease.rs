@@ -102,6 +102,17 @@ pub async fn a_standby_takes_over_when_the_lease_runs_out_and_not_before(ground:
     assert_eq!(taken, ids_of(&events).into_iter().collect());
 }
 
+/// A standby can be told from the relay that works.
+pub async fn a_lane_knows_that_another_relay_holds_what_waits(ground: &dyn Ground) {
+    let (owner, standby) = (relay(ground).await, relay(ground).await);
+    owner.put(&[unkeyed(), unkeyed()]).await;
+    assert_eq!((owner.claim(1).await.len(), standby.claim(1).await.len()), (1, 0));
+    assert_eq!((owner.lane.stands_by(), standby.lane.stands_by()), (false, true));
+    ground.clock().advance(LEASE);
+    assert_eq!((standby.claim(1).await.len(), owner.claim(1).await.len()), (1, 0));
+    assert_eq!((owner.lane.stands_by(), standby.lane.stands_by()), (true, false));
+}
+
 /// An owner that claims and settles is not taken over, however long it goes on.
 pub async fn an_owner_that_goes_on_keeps_its_lease(ground: &dyn Ground) {
     let (owner, standby) = (relay(ground).await, relay(ground).await);

@@ -24,7 +24,7 @@ CREATE TABLE {outbox} (
     CONSTRAINT event_type_has_1_to_255_bytes
         CHECK (length(CAST(event_type AS BLOB)) BETWEEN 1 AND 255),
     CONSTRAINT biz_key_has_1_to_255_bytes CHECK (length(CAST(biz_key AS BLOB)) BETWEEN 1 AND 255),
-    CONSTRAINT payload_or_payload_bytes_is_given
+    CONSTRAINT exactly_one_of_payload_and_payload_bytes
         CHECK ((payload IS NULL) <> (payload_bytes IS NULL)),
     CONSTRAINT headers_is_a_json_object
         CHECK (CASE WHEN json_valid(headers) THEN json_type(headers) = 'object' ELSE 0 END)
@@ -61,7 +61,7 @@ CREATE TABLE {outbox}_later (
     CONSTRAINT event_type_has_1_to_255_bytes
         CHECK (length(CAST(event_type AS BLOB)) BETWEEN 1 AND 255),
     CONSTRAINT biz_key_has_1_to_255_bytes CHECK (length(CAST(biz_key AS BLOB)) BETWEEN 1 AND 255),
-    CONSTRAINT payload_or_payload_bytes_is_given
+    CONSTRAINT exactly_one_of_payload_and_payload_bytes
         CHECK ((payload IS NULL) <> (payload_bytes IS NULL)),
     CONSTRAINT headers_is_a_json_object
         CHECK (CASE WHEN json_valid(headers) THEN json_type(headers) = 'object' ELSE 0 END)
