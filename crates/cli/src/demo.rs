@@ -68,7 +68,10 @@ async fn show(
     let shop_file = folder.join("shop.sqlite3");
     postbox::migrate(&format!("sqlite:{}", shop_file.display())).await?;
     let config = config(&shop_file, inventory.address(), &secret, options.listen)?;
-    let relaying = Relaying::open(config).await?;
+    let relaying = match Relaying::open(config).await {
+        Ok(relaying) => relaying,
+        Err(error) => return Err(unheard(error, options.listen)),
+    };
     let outbox = relaying.outbox("shop").context("the config names the shop")?;
     let shop = Shop::open(&shop_file, outbox.clone()).await?;
     if let Some(address) = relaying.console() {
@@ -97,6 +100,17 @@ async fn show(
     relay.await??;
     served.await??;
     summary::Summary::of(&shop, &inventory, &counts).await?.say(out)
+}
+
+/// Says in the demo's own words why the console cannot listen; other errors stay as they are.
+fn unheard(error: anyhow::Error, listen: SocketAddr) -> anyhow::Error {
+    match error.downcast::<std::io::Error>() {
+        Ok(error) => anyhow::anyhow!(
+            "cannot listen on {listen}: {error}; leave --listen out, or take a free port with \
+             `--listen 127.0.0.1:0`"
+        ),
+        Err(other) => other,
+    }
 }
 
 async fn lasts(duration: Option<Duration>) {

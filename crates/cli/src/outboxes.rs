@@ -1,6 +1,6 @@
 //! Which outboxes a command is about, and opening them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use event::{Cause, Code, StoreError, scrub};
@@ -26,6 +26,7 @@ pub(crate) struct Opened {
     pub(crate) name: String,
     /// The handle.
     pub(crate) outbox: Arc<dyn Outbox>,
+    file: PathBuf,
 }
 
 impl Chosen {
@@ -40,7 +41,7 @@ impl Chosen {
     /// Makes a handle, even on a database that is not there.
     pub(crate) async fn handle(&self) -> Result<Opened, StoreError> {
         let outbox = store::open(&self.setup).await?;
-        Ok(Opened { name: self.name.clone(), outbox })
+        Ok(Opened { name: self.name.clone(), outbox, file: store::file(&self.setup.url)? })
     }
 
     /// Opens it, whatever its schema.
@@ -77,12 +78,29 @@ fn check_folder(name: &str, file: &Path) -> Result<(), StoreError> {
     Err(StoreError::Broken(Cause::new(Code::StoreBroken, detail)))
 }
 
+/// Says that a file is not there, and where it was looked for.
+fn missing(name: &str, file: &Path) -> String {
+    let whole = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    let follows = match file.is_relative() {
+        true => " (a relative path follows the folder in which the command runs)",
+        false => "",
+    };
+    format!(
+        "outbox {name}: the file {} does not exist{follows}; correct the url, or run `postbox \
+         migrate` to make it",
+        whole.display()
+    )
+}
+
 impl Opened {
     /// Refuses a schema that this program does not work with.
     pub(crate) async fn ready(&self) -> Result<(), StoreError> {
         let store::Schema { found, wanted } = self.outbox.schema().await?;
         let refuse = |code, detail: String| Err(StoreError::Broken(Cause::new(code, detail)));
         match found {
+            0 if !self.file.exists() => {
+                refuse(Code::SchemaMissing, missing(&self.name, &self.file))
+            }
             0 => refuse(
                 Code::SchemaMissing,
                 format!("outbox {} has no tables yet; run `postbox migrate`", self.name),

@@ -1,5 +1,7 @@
 //! Events as a command shows them: as JSON in the names of the JSON API, and as text.
 
+use std::time::Duration;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use event::{Listed, Millis, Moment, Payload, Status, scrub};
@@ -86,7 +88,7 @@ pub(crate) fn table(events: &[Listed]) -> Table {
         let trouble = listed.last_error().filter(|_| listed.status != Status::Sent);
         table.row(vec![
             event.id.to_string().into(),
-            Cell::new(listed.status.as_str()).tone(tone(listed.status)),
+            Cell::new(status(listed, now)).tone(tone(listed.status)),
             Cell::new(&event.topic),
             Cell::new(&event.kind),
             Cell::new(event.key.as_deref().unwrap_or("-")),
@@ -96,6 +98,31 @@ pub(crate) fn table(events: &[Listed]) -> Table {
         ]);
     }
     table
+}
+
+/// Names the status, and how far ahead its due moment lies.
+fn status(listed: &Listed, now: Millis) -> String {
+    let name = listed.status.as_str();
+    let waits = matches!(listed.status, Status::New | Status::Retry);
+    match listed.next_attempt.filter(|due| waits && *due > now) {
+        Some(due) => format!("{name} in {}", ahead(due.since(now))),
+        None => name.to_owned(),
+    }
+}
+
+/// Writes a time to wait with its two largest units at the most, rounded up: never "in 0s", and two
+/// hours are not one hour a moment later.
+fn ahead(wait: Duration) -> String {
+    const MINUTE: u64 = 60;
+    const HOUR: u64 = 60 * MINUTE;
+    let unit = match wait.as_secs() {
+        0..HOUR => 1,
+        HOUR..86_400 => MINUTE,
+        _ => HOUR,
+    };
+    let seconds = wait.as_millis().div_ceil(1000);
+    let seconds = u64::try_from(seconds).unwrap_or(u64::MAX).div_ceil(unit).saturating_mul(unit);
+    duration::text(Duration::from_secs(seconds))
 }
 
 /// Says everything about one event, line by line.
@@ -153,6 +180,25 @@ fn say_payload(out: Out, payload: &Payload, shown: bool) -> std::io::Result<()> 
                 None => text.split('\n').map(escape).collect(),
             };
             out.line(format!("\n{}", lines.join("\n")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_rounded_up_to_what_matters() {
+        for (millis, said) in [
+            (1, "1s"),
+            (59_001, "1m"),
+            (90_000, "1m30s"),
+            (7_199_999, "2h"),
+            (3_661_000, "1h2m"),
+            (86_400_000 * 3 + 1, "3d1h"),
+        ] {
+            assert_eq!(ahead(Duration::from_millis(millis)), said);
         }
     }
 }

@@ -24,6 +24,15 @@ pub(crate) fn exit(error: &clap::Error, out: Out) -> ExitCode {
     ExitCode::from(2)
 }
 
+/// Reads a number from the command line that lies between two others.
+pub(crate) fn between(text: &str, least: u32, most: u32) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+    number.ok_or_else(|| match most {
+        u32::MAX => format!("{text:?} is no number from {least} on"),
+        _ => format!("{text:?} is no number from {least} to {most}"),
+    })
+}
+
 fn text(error: &clap::Error) -> String {
     let get = |kind| context(error, kind);
     let near = |kind| get(kind).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
@@ -38,6 +47,14 @@ fn text(error: &clap::Error) -> String {
         ErrorKind::UnknownArgument => get(ContextKind::InvalidArg).map(|name| {
             format!("`{name}` does not belong here{}", near(ContextKind::SuggestedArg))
         }),
+        ErrorKind::InvalidValue => {
+            let (value, known) = (get(ContextKind::InvalidValue), get(ContextKind::ValidValue));
+            let told = get(ContextKind::InvalidArg).zip(value.zip(known));
+            told.map(|(arg, (value, known))| {
+                let near = near(ContextKind::SuggestedValue);
+                format!("{arg}: `{value}` is none of {known}{near}")
+            })
+        }
         ErrorKind::MissingRequiredArgument => {
             get(ContextKind::InvalidArg).map(|names| format!("{names} is missing"))
         }
@@ -76,7 +93,14 @@ mod tests {
             ("events list --stauts new", "`--stauts` does not belong here; did you mean `--status"),
             ("run --url sqlite:x", "`--url` does not belong here"),
             ("put order.paid", "<TYPE> is missing"),
-            ("put a B x --empty", "the argument '[PAYLOAD]' cannot be used with '--empty'"),
+            ("demo --rate 0", "--rate <RATE>: \"0\" is no number from 1 to 5000"),
+            ("demo --rate fast", "--rate <RATE>: \"fast\" is no number from 1 to 5000"),
+            ("events list --limit 0", "--limit <LIMIT>: \"0\" is no number from 1 on"),
+            ("completions tcsh", "<SHELL>: `tcsh` is none of bash, elvish, fish, powershell, zsh"),
+            (
+                "completions zssh",
+                "<SHELL>: `zssh` is none of bash, elvish, fish, powershell, zsh; did",
+            ),
         ] {
             let words = std::iter::once("postbox").chain(line.split(' '));
             let said = text(&Cli::try_parse_from(words).unwrap_err());

@@ -205,7 +205,11 @@ fn what_no_route_takes_is_dead_until_somebody_requeues_it() {
     until(|| home.counts()["sent"] == 1);
     assert_eq!(relay.stop(), Some(0));
     home.ends(1, &["dead", "show", &id]);
-    home.ends(1, &["dead", "requeue", &id]);
+    let again = home.run(&["dead", "requeue", &id]);
+    assert_eq!(again.status.code(), Some(1));
+    assert_eq!(String::from_utf8(again.stdout).unwrap(), "! nothing was requeued\n");
+    let none = home.fine(&["dead", "requeue", "--all", "--yes"]);
+    assert_eq!(none, "✓ there was nothing to requeue\n");
 }
 
 #[test]
@@ -332,8 +336,90 @@ fn an_empty_payload_is_put_down_only_if_it_is_meant() {
         assert!(home.ends(2, empty).contains("--empty"));
     }
     assert_eq!(home.counts()["committed"], 0);
-    let id = home.put(&["a.b", "C", "--empty"]);
-    assert_eq!(home.list(&["events", "show", &id, "--payload"])[0]["payload"], "");
+    for meant in [&["a.b", "C", "--empty"][..], &["a.b", "C", "", "--empty"]] {
+        let id = home.put(meant);
+        assert_eq!(home.list(&["events", "show", &id, "--payload"])[0]["payload"], "");
+    }
+    let said = home.ends(2, &["put", "a.b", "C", "x", "--empty"]);
+    assert!(said.contains("there is one; leave one out"), "{said}");
+    assert_eq!(home.counts()["committed"], 2);
+}
+
+#[test]
+fn a_script_pages_through_a_list_by_its_last_line() {
+    let home = Home::migrated();
+    for _ in 0..5 {
+        home.put(&["a.b", "C", "x"]);
+    }
+    let (mut seen, mut after) = (std::collections::BTreeSet::new(), Vec::new());
+    for page in 1.. {
+        let args = [&["events", "list", "--limit", "2"][..], &after].concat();
+        let mut lines = home.list(&args);
+        let more = lines.pop_if(|line| line.get("id").is_none());
+        seen.extend(lines.iter().map(|line| line["id"].to_string()));
+        let Some(more) = more else {
+            assert_eq!(page, 3);
+            break;
+        };
+        assert!(lines.len() == 2 && more["searched_to"].is_null(), "{more}");
+        let next: &str = more["next"].as_str().unwrap().to_owned().leak();
+        after = vec!["--after", next];
+    }
+    assert_eq!(seen.len(), 5);
+    let said = home.ends(2, &["events", "list", "--after", "zzz"]);
+    assert!(said.starts_with("postbox: --after: \"zzz\" is no place in a listing"), "{said}");
+    assert!(!said.contains("config-invalid"), "{said}");
+}
+
+#[test]
+fn a_list_shows_when_a_delayed_event_is_due() {
+    let home = Home::migrated();
+    home.put(&["a.b", "C", "x", "--due", "2h"]);
+    home.put(&["a.b", "C", "x"]);
+    let table = home.fine(&["events", "list"]);
+    let lines: Vec<&str> = table.lines().collect();
+    assert!(lines[1].contains(" NEW     ") && lines[2].contains(" NEW in 2h "), "{table}");
+    let listed = home.list(&["events", "list"]);
+    assert!(listed[1]["next_attempt"].as_str() > listed[1]["created"].as_str(), "{listed:?}");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named_with_its_folder_by_every_command() {
+    let (home, elsewhere) = (Home::migrated(), tempfile::tempdir().unwrap());
+    let config = home.path().join("postbox.toml").display().to_string();
+    let file = elsewhere.path().canonicalize().unwrap().join("orders.sqlite3");
+    let expected = format!("the file {} does not exist", file.display());
+    for command in [&["status"][..], &["events", "list"], &["run"], &["put", "a.b", "C", "x"]] {
+        let mut command = home.command(&[command, &["-c", &config]].concat());
+        let output = command.current_dir(elsewhere.path()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(&expected), "{said}");
+        assert!(said.contains("follows the folder in which the command runs"), "{said}");
+        assert_eq!(output.status.code(), Some(1), "{said}");
+    }
+    assert!(!file.exists());
+}
+
+#[test]
+fn shells_complete_the_codes() {
+    let home = Home(tempfile::tempdir().unwrap());
+    for shell in ["bash", "zsh", "fish"] {
+        let script = home.fine(&["completions", shell]);
+        assert!(script.contains("crash-loop"), "{shell}");
+    }
+}
+
+#[test]
+fn the_demo_on_a_taken_port_says_how_to_take_a_free_one() {
+    let home = Home(tempfile::tempdir().unwrap());
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = taken.local_addr().unwrap().to_string();
+    let mut command = home.command(&["demo", "--for", "1s", "--listen", &listen]);
+    let output = command.env("TMPDIR", home.path()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(&listen) && said.contains("--listen 127.0.0.1:0"), "{said}");
+    assert!(!said.contains("[admin]") && !said.contains("POSTBOX__"), "{said}");
 }
 
 #[test]

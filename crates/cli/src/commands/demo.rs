@@ -9,6 +9,7 @@ use crate::config::duration;
 use crate::demo;
 use crate::failure::{End, Usage};
 use crate::out::Out;
+use crate::usage::between;
 
 /// See all of it work: a shop, a relay, an inventory and some failures.
 ///
@@ -25,12 +26,13 @@ Examples:
 Exit codes: 0 every promise held, 1 one did not.")]
 pub(crate) struct Demo {
     /// How many orders are placed a second.
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=5000))]
+    #[arg(long, default_value_t = 20, value_parser = |text: &str| between(text, 1, 5000))]
     rate: u32,
     /// How long it lasts; until Ctrl-C, if left out.
     #[arg(long = "for", value_name = "DURATION", value_parser = duration::parse)]
     lasts: Option<Duration>,
-    /// Where the console listens: a loopback address.
+    /// Where the console listens: a loopback address. If left out, a free port of 127.0.0.1, which
+    /// the first line names.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", hide_default_value = true)]
     listen: SocketAddr,
     /// Open the console in the browser.

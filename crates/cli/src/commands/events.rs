@@ -16,7 +16,10 @@ pub(crate) enum Events {
 Examples:
   postbox events list --key 123
   postbox events list --status retry --code sink-busy
-  postbox events list --json | jq -r .id")]
+  postbox events list --json | jq -r 'select(.id).id'
+
+With --json, a last line {\"next\": …, \"searched_to\": …} says that there is more: hand `next` to
+--after.")]
     List(ListEvents),
     /// Show one event: where it is, and what happened to it.
     #[command(after_help = "Exit codes: 0 found, 1 not found.")]

@@ -1,6 +1,7 @@
 //! `postbox explain [CODE]`: the pages of `docs/errors`, which are compiled in.
 
 use clap::Args;
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use event::{EXPLANATIONS, Explanation};
 use serde_json::json;
 
@@ -14,6 +15,7 @@ use crate::table::{Align, Cell, Table, Tone};
 #[command(after_help = "Examples:\n  postbox explain\n  postbox explain sink-down")]
 pub(crate) struct Explain {
     /// The code, as shown with an event or an error.
+    #[arg(value_parser = Codes, hide_possible_values = true)]
     code: Option<String>,
 }
 
@@ -32,6 +34,27 @@ impl Explain {
             out.line(page.trim_end())?;
         }
         Ok(End::Fine)
+    }
+}
+
+/// Reads any text, and lets a shell complete the codes.
+#[derive(Clone, Debug)]
+pub(crate) struct Codes;
+
+impl TypedValueParser for Codes {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &std::ffi::OsStr,
+    ) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(EXPLANATIONS.iter().map(|known| PossibleValue::new(known.code.as_str()))))
     }
 }
 

@@ -1,16 +1,21 @@
 //! Finding events and showing them: what `events` and `dead` have in common.
 
 use clap::Args;
-use event::{Catalog, Cursor, EXPLANATIONS, EventId, Filter, Listed, Listing, Page, Status};
+use clap::builder::TypedValueParser;
+use event::{
+    Catalog, Code, Cursor, EXPLANATIONS, EventId, Filter, Listed, Listing, Page, Status, StoreError,
+};
 use serde_json::{Value, json};
 
+use super::explain::Codes;
 use crate::args::{Global, Which};
-use crate::failure::End;
+use crate::failure::{End, Usage};
 use crate::nearest::suggestion;
 use crate::out::Out;
 use crate::outboxes::{self, Opened};
 use crate::rows;
 use crate::table::Tone;
+use crate::usage::between;
 
 /// Which events.
 #[derive(Args, Clone, Debug, Default)]
@@ -28,7 +33,7 @@ pub(crate) struct Narrow {
     #[arg(long)]
     topic: Option<String>,
     /// Only events whose newest trouble has this code.
-    #[arg(long, value_parser = code)]
+    #[arg(long, value_parser = Codes.try_map(|text| code(&text)), hide_possible_values = true)]
     code: Option<String>,
 }
 
@@ -71,8 +76,8 @@ pub(crate) struct List {
     #[command(flatten)]
     narrow: Narrow,
     /// How many at the most.
-    #[arg(long, default_value_t = 50)]
-    limit: usize,
+    #[arg(long, default_value_t = 50, value_parser = |text: &str| between(text, 1, u32::MAX))]
+    limit: u32,
     /// Where to go on: what the list before said.
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
@@ -103,12 +108,12 @@ impl List {
         if !out.json && !all.events.is_empty() {
             out.table(&rows::table(&all.events))?;
         }
-        if let Some(text) = ending(&all) {
+        if out.json {
+            if let Some(more) = more(&all) {
+                out.value(&more)?;
+            }
+        } else if let Some(text) = ending(&all) {
             out.aside(Tone::Dim, text);
-        }
-        if let (true, Some(to)) = (out.json, all.searched_to) {
-            // A script must not take what was found so far for all that there is.
-            out.value(&json!({ "searched_to": to.to_string(), "next": all.next }))?;
         }
         Ok(End::Fine)
     }
@@ -123,10 +128,11 @@ impl List {
         const PAGE: usize = 500;
         let filter = self.narrow.filter(status);
         let mut all = Listing { next: self.after.clone().map(Cursor), ..Listing::default() };
-        while all.events.len() < self.limit {
-            let limit = (self.limit - all.events.len()).min(PAGE);
+        let most = usize::try_from(self.limit)?;
+        while all.events.len() < most {
+            let limit = (most - all.events.len()).min(PAGE);
             let page = Page { limit, after: all.next.take(), payloads: false };
-            let listing = catalog.find(&filter, &page).await?;
+            let listing = catalog.find(&filter, &page).await.map_err(misplaced)?;
             each(&listing.events)?;
             all.events.extend(listing.events);
             (all.next, all.searched_to) = (listing.next, listing.searched_to);
@@ -136,6 +142,23 @@ impl List {
         }
         Ok(all)
     }
+}
+
+/// Tells a cursor that is none from a store that failed.
+fn misplaced(error: StoreError) -> anyhow::Error {
+    match error.cause() {
+        cause if cause.code == Code::ConfigInvalid => {
+            Usage(format!("--after: {}", cause.detail)).into()
+        }
+        _ => error.into(),
+    }
+}
+
+/// Returns the last line for a script, which must not take a part for all that there is.
+fn more(all: &Listing) -> Option<Value> {
+    let to = all.searched_to.map(|to| to.to_string());
+    let more = all.next.is_some() || to.is_some();
+    more.then(|| json!({ "next": all.next, "searched_to": to }))
 }
 
 fn ending(all: &Listing) -> Option<String> {

@@ -36,7 +36,7 @@ pub(crate) struct Put {
     /// What it carries: text, @FILE, or - (or nothing) for standard input.
     payload: Option<String>,
     /// It carries nothing.
-    #[arg(long, conflicts_with = "payload")]
+    #[arg(long)]
     empty: bool,
     /// The business key: events of one key stay in order.
     #[arg(short, long)]
@@ -129,7 +129,11 @@ impl Put {
 
     fn payload(&self, out: Out) -> anyhow::Result<Payload> {
         let bytes = match self.payload.as_deref() {
-            _ if self.empty => Vec::new(),
+            None | Some("") if self.empty => Vec::new(),
+            Some(_) if self.empty => {
+                let text = "--empty says that there is no payload, and there is one; leave one out";
+                return Err(Usage(text.to_owned()).into());
+            }
             None | Some("-") => read_standard_input(out)?,
             Some(text) => match text.strip_prefix('@') {
                 Some(file) => std::fs::read(file).with_context(|| format!("cannot read {file}"))?,

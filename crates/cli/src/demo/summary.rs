@@ -68,9 +68,11 @@ impl Summary {
         } else {
             let Summary { committed, sent, dead, pending, duplicates, effects } = *self;
             out.line(format!(
-                "{committed} orders committed: {sent} sent, {dead} dead, {pending} pending. \
-                 {} taken in; {duplicates} duplicates recognised.",
-                effects.events
+                "{} committed: {sent} sent, {dead} dead, {pending} pending. {} taken in; {} \
+                 recognised.",
+                counted(committed, "order"),
+                effects.events,
+                counted(duplicates, "duplicate"),
             ))?;
             for (promise, held) in promises {
                 let (mark, tone) = if held { ("✓", Tone::Good) } else { ("✗", Tone::Bad) };
@@ -81,9 +83,19 @@ impl Summary {
     }
 }
 
+fn counted(number: u64, one: &str) -> String {
+    format!("{number} {one}{}", if number == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_counted_as_one() {
+        assert_eq!(counted(1, "order"), "1 order");
+        assert_eq!(counted(0, "order"), "0 orders");
+    }
 
     fn summary() -> Summary {
         let effects = Effects { movements: 7, events: 7, adds_up: true };

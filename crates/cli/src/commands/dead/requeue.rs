@@ -149,10 +149,14 @@ fn say(done: &Requeued, opened: &Opened, out: Out) -> anyhow::Result<()> {
         return Ok(());
     }
     for id in &done.skipped {
-        out.aside(Tone::Warn, format!("! {id} is not dead; nothing was changed for it"));
+        out.aside(Tone::Warn, format!("! {id} is no dead event; nothing was changed for it"));
     }
-    let count = done.requeued.len();
-    let events = if count == 1 { "event" } else { "events" };
-    out.line(format!("{} {count} {events} requeued", out.paint(Tone::Good, "✓")))?;
+    let (mark, tone, text) = match (done.requeued.len(), done.skipped.is_empty()) {
+        (0, true) => ("✓", Tone::Good, "there was nothing to requeue".to_owned()),
+        (0, false) => ("!", Tone::Warn, "nothing was requeued".to_owned()),
+        (1, _) => ("✓", Tone::Good, "1 event requeued".to_owned()),
+        (count, _) => ("✓", Tone::Good, format!("{count} events requeued")),
+    };
+    out.line(format!("{} {text}", out.paint(tone, mark)))?;
     Ok(())
 }
