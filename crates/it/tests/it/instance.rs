@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
@@ -15,6 +15,7 @@ pub(crate) struct Instance {
     /// Where to connect.
     pub(crate) url: String,
     recipe: Vec<String>,
+    run: PathBuf,
     child: Child,
     folder: TempDir,
 }
@@ -23,7 +24,8 @@ impl Instance {
     /// Starts one. It takes a while until it answers.
     pub(crate) fn start(server: &str) -> Result<Instance> {
         let server = need(server);
-        let folder = tempfile::tempdir()?;
+        // A short path, for the server puts a socket into it.
+        let folder = tempfile::tempdir_in(server.run.join("tmp").canonicalize()?)?;
         // The server may run as another user.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
         let data = folder.path().join("data").display().to_string();
@@ -37,8 +39,8 @@ impl Instance {
         let recipe: Vec<_> = words.collect();
         let shared = server.socket.port().to_string();
         let url = server.detail("url").replace(&shared, &port);
-        let child = spawn(&recipe, folder.path().join("log"))?;
-        Ok(Instance { url, recipe, child, folder })
+        let child = spawn(&recipe, &server.run, &folder)?;
+        Ok(Instance { url, recipe, run: server.run, child, folder })
     }
 
     /// Kills it as nothing that it could prepare for, and returns when it is gone.
@@ -50,7 +52,7 @@ impl Instance {
 
     /// Starts it again on what the dead one left.
     pub(crate) fn revive(&mut self) -> Result<()> {
-        self.child = spawn(&self.recipe, self.folder.path().join("log"))?;
+        self.child = spawn(&self.recipe, &self.run, &self.folder)?;
         Ok(())
     }
 
@@ -68,10 +70,11 @@ impl Drop for Instance {
     }
 }
 
-fn spawn(recipe: &[String], log: PathBuf) -> Result<Child> {
+fn spawn(recipe: &[String], run: &Path, folder: &TempDir) -> Result<Child> {
     let (program, args) = recipe.split_first().context("a recipe begins with a program")?;
-    let log = File::options().create(true).append(true).open(log)?;
+    let log = File::options().create(true).append(true).open(folder.path().join("log"))?;
     let mut command = Command::new(program);
-    command.args(args).current_dir("/").stdin(Stdio::null());
+    // However the test ends, the instance ends with the run.
+    command.args(args).env("POSTBOX_RUN", run).current_dir("/").stdin(Stdio::null());
     command.stdout(log.try_clone()?).stderr(log).spawn().context("the server does not start")
 }

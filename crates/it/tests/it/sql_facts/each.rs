@@ -21,6 +21,9 @@ macro_rules! facts {
     (on_mariadb: $facts:tt) => {
         facts!(@on_mariadb [mariadb "mariadb", mariadb_10_5 "mariadb-10.5"] $facts);
     };
+    (on_mariadb_10_11: $facts:tt) => {
+        facts!(@on_mariadb_10_11 [mariadb "mariadb"] $facts);
+    };
     (@$group:ident [$($module:ident $server:literal),+] $facts:tt) => {
         mod $group {
             $(facts!(@ $module $server $facts);)+

@@ -86,6 +86,11 @@ where
         self.0.execute(raw_sql(AssertSqlSafe(sql.into()))).await.map(drop)
     }
 
+    /// Ends the session.
+    pub(super) async fn close(self) -> sqlx::Result<()> {
+        self.0.close().await
+    }
+
     /// Runs a statement apart: it is expected to wait.
     pub(super) fn run_apart(mut self, sql: &'static str) -> UnderWay<DB> {
         tokio::spawn(async move {
@@ -154,6 +159,13 @@ impl Session<MySql> {
         let line = state.lines().find_map(|line| line.split_once(" row lock(s)"));
         let count = line.and_then(|(before, _)| before.rsplit([' ', ',']).next());
         count.context("no transaction is shown")?.parse().context("a count")
+    }
+
+    /// Returns the number of the transaction that another session has open.
+    pub(super) async fn transaction_of(&mut self, id: u64) -> Result<Option<u64>> {
+        let state = self.transaction(id).await?;
+        let number = state.split(',').next().map(str::trim).filter(|number| !number.is_empty());
+        number.map(|number| number.parse().context("a number")).transpose()
     }
 
     /// Returns the id of this session.

@@ -2,8 +2,11 @@
 
 mod claims;
 mod gaps;
+mod limits;
 mod order;
 mod poison;
+mod pool;
+mod snapshots;
 mod tables;
 mod texts;
 mod values;

@@ -15,6 +15,7 @@ facts!(on_the_mysql_family: [
     a_rollback_leaves_rows_in_myisam,
     a_create_table_commits_what_was_open,
     two_that_look_before_they_put_deadlock,
+    two_that_wait_for_a_third_to_put_deadlock_when_it_does_not,
 ]);
 
 /// Opens a session on two tables of business rows, 1 and 2, and none of events.
@@ -26,7 +27,6 @@ async fn tables(home: &Home, engine: &str) -> Result<Session<MySql>> {
          INSERT INTO business VALUES (1, 0), (2, 0)"
     );
     session.run(tables).await?;
-    session.run("SET innodb_lock_wait_timeout = 1").await?;
     Ok(session)
 }
 
@@ -78,6 +78,7 @@ async fn after_a_lock_wait_timeout_only_the_statement_is_undone(home: &Home) -> 
     let (mut session, mut other) = (tables(home, "InnoDB").await?, home.mysql().await?);
     assert_eq!(session.one::<i64>("SELECT @@innodb_rollback_on_timeout").await?, 0);
     other.run("BEGIN; INSERT INTO event VALUES (1)").await?;
+    session.run("SET innodb_lock_wait_timeout = 1").await?;
     session.run("BEGIN; UPDATE business SET n = 7 WHERE id = 1").await?;
     assert_eq!(number(session.run("INSERT INTO event VALUES (1)").await)?, 1205);
     session.run("COMMIT").await?;
@@ -119,5 +120,27 @@ async fn two_that_look_before_they_put_deadlock(home: &Home) -> Result<()> {
     let second = number(other.run("INSERT INTO event VALUES (7)").await)?;
     let first = number(waiting.await?.1)?;
     assert_eq!(first.max(second), 1213);
+    Ok(())
+}
+
+/// Rule: a whole transaction is tried again after 1213, also one that only puts.
+async fn two_that_wait_for_a_third_to_put_deadlock_when_it_does_not(home: &Home) -> Result<()> {
+    let (mut third, mut observer) = (tables(home, "InnoDB").await?, home.mysql().await?);
+    third.run("BEGIN; INSERT INTO event VALUES (7)").await?;
+    let mut waiting = Vec::new();
+    for _ in 0..2 {
+        let mut session = home.mysql().await?;
+        session.run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED").await?;
+        let id = session.id().await?;
+        waiting.push(session.run_apart("INSERT INTO event VALUES (7)"));
+        observer.until_waiting(id).await?;
+    }
+    third.run("ROLLBACK").await?;
+    let mut answers = Vec::new();
+    for one in waiting {
+        answers.push(number(one.await?.1)?);
+    }
+    answers.sort_unstable();
+    assert_eq!(answers, [0, 1213]);
     Ok(())
 }

@@ -9,6 +9,7 @@ facts!(on_the_mysql_family: [
     the_default_collation_takes_two_cases_for_one_key,
     a_binary_collation_still_takes_a_trailing_space_for_nothing,
     bytes_are_compared_as_they_are,
+    a_text_column_translates_what_a_client_writes_and_a_blob_does_not,
 ]);
 
 facts!(on_mysql: [
@@ -91,5 +92,17 @@ async fn json_rewrites_a_payload(home: &Home) -> Result<()> {
 /// Rule: the same; only here JSON is another word for text.
 async fn json_keeps_a_payload(home: &Home) -> Result<()> {
     assert_eq!(through_json(home).await?, PAYLOAD);
+    Ok(())
+}
+
+/// Rule: a text payload has a utf8mb4 column of its own, beside the one for bytes.
+async fn a_text_column_translates_what_a_client_writes_and_a_blob_does_not(
+    home: &Home,
+) -> Result<()> {
+    let mut session = home.mysql().await?;
+    session.run("CREATE TABLE event (payload TEXT CHARACTER SET utf8mb4, bytes BLOB)").await?;
+    session.run("INSERT INTO event VALUES (_latin1 X'E9', _latin1 X'E9')").await?;
+    let stored = "SELECT CONCAT_WS(' ', HEX(payload), HEX(bytes)) FROM event";
+    assert_eq!(session.one::<String>(stored).await?, "C3A9 E9");
     Ok(())
 }

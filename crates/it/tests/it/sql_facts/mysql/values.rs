@@ -1,6 +1,7 @@
 //! What becomes of times and counts.
 
 use anyhow::Result;
+use sqlx::Executor;
 
 use crate::sql_facts::home::Home;
 
@@ -9,6 +10,7 @@ facts!(on_the_mysql_family: [
     now_follows_the_time_zone_of_the_session_and_utc_does_not,
     the_driver_counts_rows_that_were_found_and_not_changed,
     the_driver_counts_a_duplicate_as_an_insert,
+    an_update_can_hand_back_the_number_that_it_wrote,
 ]);
 
 facts!(on_mysql: [a_plain_datetime_rounds_a_time_up]);
@@ -69,5 +71,16 @@ async fn the_driver_counts_a_duplicate_as_an_insert(home: &Home) -> Result<()> {
     let put = "INSERT INTO inbox VALUES (1) ON DUPLICATE KEY UPDATE id = id";
     assert_eq!(session.count(put).await?, 1, "new");
     assert_eq!(session.count(put).await?, 1, "a duplicate");
+    Ok(())
+}
+
+/// Rule: a lease is taken in one statement, whose answer holds the new fence.
+async fn an_update_can_hand_back_the_number_that_it_wrote(home: &Home) -> Result<()> {
+    let mut session = home.mysql().await?;
+    session.run("CREATE TABLE lease (id INT PRIMARY KEY, fence BIGINT)").await?;
+    session.run("INSERT INTO lease VALUES (1, 41)").await?;
+    let take = "UPDATE lease SET fence = LAST_INSERT_ID(fence + 1) WHERE id = 1";
+    let taken = session.connection().execute(sqlx::raw_sql(take)).await?;
+    assert_eq!((taken.rows_affected(), taken.last_insert_id()), (1, 42));
     Ok(())
 }

@@ -11,6 +11,7 @@ facts!(on_postgres: [
     claims_that_skip_split_a_key_between_two_claimers,
     a_claim_at_repeatable_read_fails_when_it_meets_another,
     an_update_that_waited_judges_the_row_again,
+    a_read_that_waited_may_answer_out_of_order,
     a_put_that_does_nothing_on_conflict_waits_for_its_twin,
 ]);
 
@@ -85,6 +86,19 @@ async fn an_update_that_waited_judges_the_row_again(home: &Home) -> Result<()> {
     one.run("COMMIT").await?;
     waiting.await?.1?;
     assert_eq!(one.one::<i32>("SELECT owner FROM queue WHERE id = 1").await?, 1);
+    Ok(())
+}
+
+/// Rule: what was claimed is sorted again in memory.
+async fn a_read_that_waited_may_answer_out_of_order(home: &Home) -> Result<()> {
+    let (mut one, mut other) = (queue(home, 3).await?, home.postgres().await?);
+    one.run("BEGIN; UPDATE queue SET key = 100 WHERE id = 1").await?;
+    let id = other.id().await?;
+    let claim = "SELECT key FROM queue ORDER BY key, id FOR UPDATE";
+    let waiting = tokio::spawn(async move { other.all::<i32>(claim).await });
+    home.postgres().await?.until_waiting(id).await?;
+    one.run("COMMIT").await?;
+    assert_eq!(waiting.await??, [100, 1, 1]);
     Ok(())
 }
 
