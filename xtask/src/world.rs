@@ -62,7 +62,7 @@ trait Server: Sync {
     /// Tells whether an instance answers.
     fn ready(&self, place: &Place<'_>) -> bool;
 
-    /// The signal that ends it soon and in good order.
+    /// The signal that ends it soon, with nothing left behind outside of its folder.
     fn farewell(&self) -> Signal {
         Signal::TERM
     }

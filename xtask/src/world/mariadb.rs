@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use rustix::process::Signal;
 
 use super::cache::Cache;
 use super::command::version;
@@ -73,6 +74,10 @@ impl Server for MariaDb {
 
     fn ready(&self, place: &Place<'_>) -> bool {
         mysql::ready(place)
+    }
+
+    fn farewell(&self) -> Signal {
+        mysql::FAREWELL
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::Result;
+use rustix::process::Signal;
 
 use super::cache::Cache;
 use super::command::version;
@@ -36,6 +37,9 @@ const SETTINGS: &[&str] = &[
     "--innodb-buffer-pool-size=64M",
     "--innodb-flush-log-at-trx-commit=2",
 ];
+
+/// SIGTERM would first write to its folder, for seconds, what goes with the folder.
+pub(super) const FAREWELL: Signal = Signal::KILL;
 
 const PROGRAM: &str = "usr/sbin/mysqld";
 
@@ -78,6 +82,10 @@ impl Server for MySql {
 
     fn ready(&self, place: &Place<'_>) -> bool {
         ready(place)
+    }
+
+    fn farewell(&self) -> Signal {
+        FAREWELL
     }
 }
 
