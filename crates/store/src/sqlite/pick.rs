@@ -11,8 +11,9 @@ use sqlx::{Row, SqliteConnection};
 
 use super::base::Base;
 use super::error::Fault;
-use super::glance::Glance;
+use super::glance::SHARD;
 use super::rows;
+use crate::own::{Look, Room};
 
 /// How many hot rows a claim looks at in vain, at the most; the cursor goes on from there.
 const IN_VAIN: i64 = 20_000;
@@ -20,16 +21,13 @@ const IN_VAIN: i64 = 20_000;
 /// A claim under way.
 pub(super) struct Pick {
     pub(super) lane: usize,
-    pub(super) want: Want,
+    pub(super) room: Room,
     pub(super) now: Millis,
     pub(super) until: Millis,
     /// The newest later row's number.
     pub(super) newest: i64,
     fence: Fence,
     pub(super) claims: Vec<Claim>,
-    pub(super) bytes: usize,
-    /// Whether nothing more may be taken: a suspect goes alone.
-    pub(super) closed: bool,
     /// Whether every later row that is due was looked at.
     pub(super) all_seen: bool,
     /// Whether the lease row must name more hot rows.
@@ -39,17 +37,15 @@ pub(super) struct Pick {
 }
 
 impl Pick {
-    pub(super) fn new(lane: usize, want: Want, glance: &Glance, fence: Fence) -> Pick {
+    pub(super) fn new(lane: usize, want: Want, look: &Look, fence: Fence) -> Pick {
         Pick {
             lane,
-            want,
-            now: glance.now,
-            until: glance.now + want.lease,
-            newest: glance.newest,
+            room: Room::new(want),
+            now: look.now,
+            until: look.now + want.lease,
+            newest: look.newest,
             fence,
             claims: Vec::new(),
-            bytes: 0,
-            closed: false,
             all_seen: true,
             named: false,
             bad: Vec::new(),
@@ -62,7 +58,7 @@ impl Pick {
         base: &Base,
         conn: &mut SqliteConnection,
     ) -> Result<(), Fault> {
-        if base.holding().desks[self.lane].informed {
+        if base.holding().desks[self.lane].part(SHARD).informed {
             return Ok(());
         }
         let holders = base.sql.holders.query().fetch_all(conn).await?;
@@ -71,20 +67,15 @@ impl Pick {
         for row in holders {
             let (number, birth) = (row.try_get(0)?, row.try_get(1)?);
             if desk.lane.topics.take(&rows::lenient(&row, 3)?) {
-                desk.hand.hold(Some(&rows::lenient(&row, 2)?), birth, number);
+                desk.part(SHARD).hand.hold(Some(&rows::lenient(&row, 2)?), birth, number);
             }
         }
-        desk.informed = true;
+        desk.part(SHARD).informed = true;
         Ok(())
     }
 
     fn taken(&self) -> usize {
         self.claims.len()
-    }
-
-    /// Tells whether a payload fits beside what was taken.
-    pub(super) fn fits(&self, size: usize, taken: usize) -> bool {
-        taken == 0 || self.bytes + size <= self.want.bytes
     }
 
     pub(super) async fn later(
@@ -133,9 +124,9 @@ impl Pick {
         conn: &mut SqliteConnection,
     ) -> Result<(), Fault> {
         let mut looked = 0;
-        while self.taken() < self.want.limit && looked < IN_VAIN {
-            let cursor = base.holding().desks[self.lane].hand.cursor();
-            let chunk = i64::try_from(self.want.limit - self.taken()).unwrap_or(i64::MAX);
+        while self.taken() < self.room.want.limit && looked < IN_VAIN {
+            let cursor = base.holding().desks[self.lane].cursor(SHARD);
+            let chunk = i64::try_from(self.room.want.limit - self.taken()).unwrap_or(i64::MAX);
             let chunk = if looked == 0 { chunk } else { chunk.max(256) };
             let query = base.sql.claim_hot.query().bind(cursor).bind(chunk);
             let mut hot = query.fetch(&mut *conn);
@@ -157,35 +148,35 @@ impl Pick {
 
     /// Looks at one hot row. Returns `false` when no more should be looked at.
     fn take_hot(&mut self, base: &Base, row: &SqliteRow) -> Result<bool, Fault> {
-        if self.taken() == self.want.limit {
+        if self.taken() == self.room.want.limit {
             return Ok(false);
         }
         let seq = row.try_get_unchecked(0)?;
         let mut holding = base.holding();
         let desk = &mut holding.desks[self.lane];
         if !desk.lane.topics.take(&rows::lenient(row, 2)?) {
-            desk.hand.skip(seq);
+            desk.part(SHARD).hand.skip(seq);
             return Ok(true);
         }
         let address = address(Shelf::Hot, seq);
         let event: Event = match rows::event(row, 1)? {
             Ok(event) => event,
             Err(cause) => {
-                desk.hand.skip(seq);
+                desk.part(SHARD).hand.skip(seq);
                 self.bad.push((address, 0, cause));
                 return Ok(true);
             }
         };
         let size = event.payload.len();
-        if !self.fits(size, self.taken()) {
+        if !self.room.fits(size, self.taken()) {
             return Ok(false);
         }
-        if desk.hand.offer_hot(address, event.key.as_deref()) {
+        if desk.part(SHARD).hand.offer_hot(address, event.key.as_deref()) {
             let (fence, due) = (self.fence, event.created);
             let claim = Claim { event, address, fence, due, attempt: 1, unexplained: 0 };
             desk.keep(&claim, self.until, Vec::new());
             self.claims.push(claim);
-            self.bytes += size;
+            self.room.fill(size);
             self.named = true;
         }
         Ok(true)
@@ -223,5 +214,5 @@ impl Pick {
 }
 
 pub(super) fn address(shelf: Shelf, number: i64) -> Address {
-    Address { shelf, shard: 0, number }
+    Address { shelf, shard: SHARD, number }
 }
