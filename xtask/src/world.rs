@@ -8,17 +8,21 @@ mod cache;
 mod chromium;
 mod command;
 mod debian;
+mod mariadb;
+mod mysql;
 mod place;
 mod postgres;
+mod recipe;
 mod run;
 pub(crate) mod sweep;
+mod template;
 mod tools;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, ExitCode};
-use std::thread::sleep;
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -32,13 +36,20 @@ pub(crate) use run::{Run, guard};
 pub(crate) use tools::tools;
 
 /// Every server that the world can have.
-const SERVERS: &[&dyn Server] = &[&postgres::FIFTEEN, &chromium::Chromium];
+const SERVERS: &[&dyn Server] = &[
+    &postgres::FIFTEEN,
+    &postgres::EIGHTEEN,
+    &mysql::MySql,
+    &mariadb::TEN_ELEVEN,
+    &mariadb::TEN_FIVE,
+    &chromium::Chromium,
+];
 
 /// How long a server may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One kind of server: how it is had, started, and known to be ready.
-trait Server {
+trait Server: Sync {
     /// The name that tests and people ask for.
     fn name(&self) -> &'static str;
 
@@ -51,7 +62,7 @@ trait Server {
     /// Tells whether an instance answers.
     fn ready(&self, place: &Place<'_>) -> bool;
 
-    /// The signal that ends it soon and in good order.
+    /// The signal that ends it soon, with nothing left behind outside of its folder.
     fn farewell(&self) -> Signal {
         Signal::TERM
     }
@@ -94,12 +105,25 @@ impl World {
         let mut world = World { children: Vec::new(), entries: BTreeMap::new(), kept: false };
         let mut errors = Vec::new();
         let cache = Cache::open(run)?;
+        let mut installed = Vec::new();
+        let missing = |server: &dyn Server| format!("{} cannot be had", server.name());
         for server in choose(names)? {
-            if let Err(error) = world.raise(server, &cache, run) {
-                errors.push(error.context(format!("{} cannot be had", server.name())));
+            match server.get(&cache) {
+                Ok(programs) => installed.push((server, programs)),
+                Err(error) => errors.push(error.context(missing(server))),
             }
             interrupt::check()?;
         }
+        for (server, started) in raise_all(installed, run) {
+            match started {
+                Ok((entry, child)) => {
+                    world.entries.insert(server.name(), entry);
+                    world.children.push((server, child));
+                }
+                Err(error) => errors.push(error.context(missing(server))),
+            }
+        }
+        interrupt::check()?;
         run.write(&world.entries)?;
         Ok((world, errors))
     }
@@ -118,22 +142,6 @@ impl World {
         };
         let rows: Vec<_> = self.entries.iter().map(row).collect();
         table::print(["name", "version", "address", "pid", "folder"], &rows);
-    }
-
-    /// Gets and starts one server. A port that someone else took meanwhile costs another try.
-    fn raise(&mut self, server: &'static dyn Server, cache: &Cache<'_>, run: &Run) -> Result<()> {
-        let installed = server.get(cache)?;
-        let mut tries = 3;
-        let (entry, child) = loop {
-            match start(server, &installed, run) {
-                Ok(started) => break started,
-                Err(error) if tries == 1 || interrupt::asked() => return Err(error),
-                Err(_) => tries -= 1,
-            }
-        };
-        self.entries.insert(server.name(), entry);
-        self.children.push((server, child));
-        Ok(())
     }
 
     /// Waits until the run is asked to end; fails when a server ends before.
@@ -156,13 +164,42 @@ impl Drop for World {
         if self.kept {
             return;
         }
-        for (server, child) in self.children.iter_mut().rev() {
-            command::stop(child, server.farewell());
+        for (server, child) in &mut self.children {
+            command::ask(child, server.farewell());
+        }
+        self.children.iter_mut().for_each(|(_, child)| command::wait(child));
+    }
+}
+
+type Started = Result<(Entry, Child)>;
+
+/// Starts servers side by side: each takes seconds, most of them spent waiting.
+fn raise_all(
+    installed: Vec<(&'static dyn Server, Installed)>,
+    run: &Run,
+) -> Vec<(&'static dyn Server, Started)> {
+    thread::scope(|scope| {
+        let raise =
+            |(server, installed)| (server, scope.spawn(move || raise(server, &installed, run)));
+        let begun: Vec<_> = installed.into_iter().map(raise).collect();
+        let broken = |_| bail!("it panicked");
+        begun.into_iter().map(|(server, end)| (server, end.join().unwrap_or_else(broken))).collect()
+    })
+}
+
+/// Starts one server. A port that someone else took meanwhile costs another try.
+fn raise(server: &dyn Server, installed: &Installed, run: &Run) -> Started {
+    let mut tries = 3;
+    loop {
+        match start(server, installed, run) {
+            Ok(started) => return Ok(started),
+            Err(error) if tries == 1 || interrupt::asked() => return Err(error),
+            Err(_) => tries -= 1,
         }
     }
 }
 
-fn start(server: &dyn Server, installed: &Installed, run: &Run) -> Result<(Entry, Child)> {
+fn start(server: &dyn Server, installed: &Installed, run: &Run) -> Started {
     let place = Place::new(run, server.name())?;
     let Running { mut child, details } = server.start(installed, &place)?;
     let began = Instant::now();
@@ -170,7 +207,8 @@ fn start(server: &dyn Server, installed: &Installed, run: &Run) -> Result<(Entry
         let ended = child.try_wait().context("the state of a server is unknown")?;
         let late = began.elapsed() > PATIENCE;
         if ended.is_some() || late || interrupt::asked() {
-            command::stop(&mut child, Signal::KILL);
+            command::ask(&mut child, Signal::KILL);
+            command::wait(&mut child);
             let why = ended.map_or("it does not answer".into(), |status| status.to_string());
             bail!("{why}\n{}", place.last_words());
         }

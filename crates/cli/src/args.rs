@@ -55,7 +55,7 @@ pub(crate) struct Global {
 /// Which outbox a command is about.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Which {
-    /// The database, instead of a config file: sqlite:PATH.
+    /// The database, instead of a config file: sqlite:PATH or postgres://USER@HOST/DATABASE.
     #[arg(long, value_name = "URL", help_heading = "Which outbox")]
     pub(crate) url: Option<String>,
     /// The table, together with --url.

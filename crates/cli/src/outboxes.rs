@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use event::{Cause, Code, StoreError, scrub};
-use store::{Outbox, Setup};
+use store::{Home, Outbox, Setup};
 
 use crate::args::{Global, Which};
 use crate::config::{self, Config};
@@ -46,7 +46,9 @@ impl Chosen {
 
     /// Opens it, whatever its schema.
     pub(crate) async fn open(&self) -> Result<Opened, StoreError> {
-        check_folder(&self.name, &store::file(&self.setup.url)?)?;
+        if let Home::File(file) = store::home(&self.setup.url)? {
+            check_folder(&self.name, &file)?;
+        }
         self.handle().await
     }
 
@@ -134,12 +136,12 @@ pub(crate) fn choose(global: &Global, which: &Which) -> anyhow::Result<Vec<Chose
             setup.table.clone_from(table);
         }
         let usage = |error: StoreError| Usage(error.cause().detail.clone());
-        store::file(url).map_err(usage)?;
+        store::home(url).map_err(usage)?;
         store::check_table(&setup.table).map_err(usage)?;
         return Ok(vec![Chosen { name: scrub(url), setup }]);
     }
     if !global.config.exists() {
-        let text = "give its path with --config FILE, or only the database with --url sqlite:PATH";
+        let text = "give its path with --config FILE, or only the database with --url URL";
         let file = global.config.display();
         return Err(Usage(format!("there is no config {file}: {text}")).into());
     }

@@ -26,7 +26,7 @@ pub use judge::{Backoff, Limit, Policy};
 pub use lease::Leased;
 pub use listing::{Counts, Cursor, Filter, Listed, Listing, Moment, Page, Requeued, Status};
 pub use live::{Beat, LaneState, LaneView, Pulse};
-pub use order::{Hand, Joins, Order};
+pub use order::{Hand, Joins, Order, Turns};
 pub use outcome::{Answer, Outcome, Receipt, Refusal, Settled, Settlement};
 pub use row::{Address, Claim, Fence, Place, Row, Shelf};
 pub use seam::{

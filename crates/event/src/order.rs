@@ -51,8 +51,6 @@ pub struct Hand {
     claim: (Fence, Millis),
     /// Keys that the claim under way has taken rows of: more of them may follow in line.
     fresh: HashSet<String>,
-    /// Whether the last claim had room for retries only.
-    owes_hot: bool,
 }
 
 impl Hand {
@@ -78,18 +76,6 @@ impl Hand {
         debug_assert!(fence > self.claim.0, "{fence:?} after {:?}", self.claim.0);
         self.claim = (fence, until);
         self.fresh.clear();
-    }
-
-    /// Tells whether the claim under way looks at hot rows first, and at retries only if it finds
-    /// none.
-    pub fn begins_hot(&self) -> bool {
-        self.owes_hot
-    }
-
-    /// Ends a claim that took so many retries and hot rows. One that had room for retries only (it
-    /// is for a single row, or the retry is large, or a suspect) gives the next turn to hot rows.
-    pub fn close(&mut self, retries: usize, hot: usize) {
-        self.owes_hot = retries > 0 && hot == 0;
     }
 
     /// Passes over a hot row that another lane takes.
@@ -226,6 +212,25 @@ fn position(shelf: Shelf, birth: i64, number: i64) -> Position {
     match (shelf, birth) {
         (Shelf::Later, 0) => (0, number),
         _ => (birth, 0),
+    }
+}
+
+/// Whose turn it is in a lane, where a claim has room for retries only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turns {
+    owes_hot: bool,
+}
+
+impl Turns {
+    /// Tells whether a claim looks at hot rows first, and at retries only if it finds none.
+    pub fn begin_hot(&self) -> bool {
+        self.owes_hot
+    }
+
+    /// Ends a claim that took so many retries and hot rows. One that had room for retries only (it
+    /// is for a single row, or the retry is large, or a suspect) gives the next turn to hot rows.
+    pub fn close(&mut self, retries: usize, hot: usize) {
+        self.owes_hot = retries > 0 && hot == 0;
     }
 }
 

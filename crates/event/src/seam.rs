@@ -44,7 +44,7 @@ pub struct Want {
 impl Want {
     /// Returns how much of a claim may be retries: half of the rows and of the bytes, so that
     /// neither a failing backlog starves fresh events nor the other way round. Where half is too
-    /// little for one, [`Hand::close`](crate::Hand::close) lets the shelves take turns.
+    /// little for one, [`Turns`](crate::Turns) lets the shelves take turns.
     pub fn retries(&self) -> (usize, usize) {
         (self.limit.div_ceil(2), self.bytes / 2)
     }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use anyhow::Result;
 use async_trait::async_trait;
 use event::Event;
-use sqlx::{Connection, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use store::{Memory, Outbox, Setup};
 use tempfile::TempDir;
 
 use crate::clock::HandClock;
+use crate::world::need;
 
 /// How stores honestly differ. A suite asks here instead of asking for a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +116,69 @@ impl Ground for SqliteGround {
         .bind("{}")
         .execute(&mut *tx)
         .await?;
+        tx.rollback().await?;
+        connection.close().await?;
+        Ok(())
+    }
+}
+
+/// Makes new tables on a PostgreSQL server, in 16 shards.
+pub async fn postgres() -> impl Ground {
+    PostgresGround::new(16).await
+}
+
+/// Makes new tables on a PostgreSQL server, in one shard.
+pub async fn postgres_unshared() -> impl Ground {
+    PostgresGround::new(1).await
+}
+
+struct PostgresGround {
+    setup: Setup,
+    clock: HandClock,
+}
+
+impl PostgresGround {
+    async fn new(shards: u16) -> PostgresGround {
+        let clock = HandClock::new();
+        let table = format!("t{:016x}", fastrand::u64(..));
+        let setup = Setup::new(need("postgres").detail("url"));
+        let setup = Setup { table, shards, now: clock.hand(), ..setup };
+        let ground = PostgresGround { setup, clock };
+        let first = ground.relay().await;
+        first.migrate().await.expect("the server takes the schema");
+        first.close().await;
+        ground
+    }
+}
+
+#[async_trait]
+impl Ground for PostgresGround {
+    async fn relay(&self) -> Arc<dyn Outbox> {
+        store::open(&self.setup).await.expect("the address is one")
+    }
+
+    fn clock(&self) -> &HandClock {
+        &self.clock
+    }
+
+    fn traits(&self) -> Traits {
+        Traits { ordered: true, shards: self.setup.shards, transactions: true }
+    }
+
+    async fn put_and_roll_back(&self, event: &Event) -> Result<()> {
+        let mut connection = PgConnection::connect(&self.setup.url).await?;
+        let mut tx = connection.begin().await?;
+        let insert = format!(
+            "INSERT INTO {} (event_id, topic, event_type, payload) VALUES ($1, $2, $3, $4)",
+            self.setup.table
+        );
+        sqlx::query(AssertSqlSafe(insert))
+            .bind(event.id.to_string())
+            .bind(&event.topic)
+            .bind(&event.kind)
+            .bind("{}")
+            .execute(&mut *tx)
+            .await?;
         tx.rollback().await?;
         connection.close().await?;
         Ok(())

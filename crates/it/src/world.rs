@@ -17,6 +17,8 @@ pub struct Address {
     pub socket: SocketAddr,
     /// Its version, as its program tells it.
     pub version: String,
+    /// The folder of its run. A process with `POSTBOX_RUN` set to it ends with the run.
+    pub run: PathBuf,
     details: BTreeMap<String, String>,
 }
 
@@ -60,10 +62,12 @@ fn look(file: &Path, name: &str) -> Result<Address> {
     let server = world.get(name).with_context(|| format!("{} has none", file.display()))?;
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let socket = server["address"].as_str().and_then(|address| address.parse().ok());
+    let run = server["folder"].as_str().and_then(|folder| Path::new(folder).parent());
     let details = server["details"].as_object().into_iter().flatten();
     Ok(Address {
         socket: socket.context("the world file is broken")?,
         version: text(&server["version"]).context("the world file is broken")?,
+        run: run.context("the world file is broken")?.to_owned(),
         details: details.filter_map(|(name, it)| Some((name.clone(), text(it)?))).collect(),
     })
 }
@@ -78,12 +82,12 @@ mod tests {
         let file = folder.path().join("world.json");
         let error = look(&file, "postgres").unwrap_err();
         assert!(error.to_string().starts_with("no world at "), "{error:#}");
-        let one = r#"{"nats": {"version": "2", "address": "127.0.0.1:4222",
+        let one = r#"{"nats": {"version": "2", "address": "127.0.0.1:4222", "folder": "/7/nats",
                       "details": {"url": "nats://127.0.0.1:4222"}}}"#;
         fs::write(&file, one).unwrap();
         assert!(look(&file, "postgres").unwrap_err().to_string().ends_with(" has none"));
         let nats = look(&file, "nats").unwrap();
         assert_eq!((nats.socket.port(), nats.version.as_str()), (4222, "2"));
-        assert_eq!(nats.detail("url"), "nats://127.0.0.1:4222");
+        assert_eq!((nats.detail("url"), &*nats.run), ("nats://127.0.0.1:4222", Path::new("/7")));
     }
 }

@@ -3,10 +3,15 @@
 //! Everything behind an [`Outbox`] is one database's dialect of the same rules. [`Memory`] is the
 //! model: the rules themselves, without a database, that every other store is compared with.
 
+mod findings;
+mod given;
+mod listing;
 mod memory;
 mod outbox;
+mod own;
+pub mod postgres;
 pub mod sqlite;
 
+pub use given::check_table;
 pub use memory::Memory;
-pub use outbox::{Finding, Grade, Lane, Now, Outbox, Schema, Setup, file, open};
-pub use sqlite::check_table;
+pub use outbox::{Finding, Grade, Home, Lane, Now, Outbox, Schema, Setup, home, open};

@@ -136,8 +136,8 @@ impl Outbox for Relay {
             hands.len() - 1
         };
         let (table, hands) = (self.table.clone(), self.hands.clone());
-        let stands_by = AtomicBool::new(false);
-        Arc::new(lane::MemoryLane { table, relay: self.id, hands, index, stands_by })
+        let (stands_by, turns) = (AtomicBool::new(false), Mutex::default());
+        Arc::new(lane::MemoryLane { table, relay: self.id, hands, index, stands_by, turns })
     }
 
     fn catalog(&self) -> Arc<dyn Catalog> {

@@ -1,14 +1,15 @@
 //! An outbox, whichever database it lives in.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use event::{
-    Catalog, Cause, Chores, Code, Event, Inbox, Millis, Order, Source, StoreError, Topics,
+    Catalog, Cause, Chores, Code, Event, Inbox, Millis, Order, Source, StoreError, Topics, scrub,
 };
 
-use crate::sqlite;
+use crate::{postgres, sqlite};
 
 /// Which clock rules.
 #[derive(Clone, Debug, Default)]
@@ -21,23 +22,38 @@ pub enum Now {
 }
 
 /// How to reach an outbox.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Setup {
-    /// `sqlite:PATH`; later also `postgres:`, `mysql:`, `mariadb:`.
+    /// `sqlite:PATH` or `postgres://USER@HOST/DATABASE`.
     pub url: String,
     /// The hot table's name; the others are named after it (`outbox_later`, …).
     pub table: String,
     /// Whether published rows are kept as history.
     pub history: bool,
+    /// In how many shards relays share it: 1, 2, 4, …; fixed when the tables are made. A file has
+    /// one.
+    pub shards: u16,
+    /// How many connections one handle makes to a server at the most.
+    pub connections: u16,
     /// Which clock rules.
     pub now: Now,
+}
+
+impl fmt::Debug for Setup {
+    /// Shows everything but what is secret in the URL.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Setup { url, table, history, shards, connections, now } = self;
+        let mut shown = f.debug_struct("Setup");
+        shown.field("url", &scrub(url)).field("table", table).field("history", history);
+        shown.field("shards", shards).field("connections", connections).field("now", now).finish()
+    }
 }
 
 impl Setup {
     /// Reaches the outbox of a URL under its usual names.
     pub fn new(url: impl Into<String>) -> Setup {
         let (url, table) = (url.into(), "outbox".to_owned());
-        Setup { url, table, history: true, now: Now::Database }
+        Setup { url, table, history: true, shards: 16, connections: 10, now: Now::Database }
     }
 }
 
@@ -108,19 +124,72 @@ pub trait Outbox: Send + Sync {
     async fn close(&self);
 }
 
-/// Returns the file that an outbox's URL names. Nothing is touched: the file need not be there.
-pub fn file(url: &str) -> Result<PathBuf, StoreError> {
-    match url.split_once(':').map(|(scheme, _)| scheme) {
-        Some("sqlite") => sqlite::path(url),
-        _ => {
-            let detail = "an outbox url starts with sqlite:, for example sqlite:orders.sqlite3";
-            Err(StoreError::Broken(Cause::new(Code::ConfigInvalid, detail)))
-        }
+/// Where an outbox lives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// In a file.
+    File(PathBuf),
+    /// On a server: its host, its port and the database, whoever asks for it.
+    Server(String),
+}
+
+/// Returns the home that an outbox's URL names. Nothing is touched: the file need not be there, nor
+/// the server answer.
+pub fn home(url: &str) -> Result<Home, StoreError> {
+    match Kind::of(url)? {
+        Kind::Sqlite => sqlite::path(url).map(Home::File),
+        Kind::Postgres => postgres::home(url).map(Home::Server),
     }
 }
 
 /// Opens a handle. It does not migrate, and makes no file that is not there except on `migrate`.
 pub async fn open(setup: &Setup) -> Result<Arc<dyn Outbox>, StoreError> {
-    file(&setup.url)?;
-    Ok(Arc::new(sqlite::Sqlite::open(setup).await?))
+    Ok(match Kind::of(&setup.url)? {
+        Kind::Sqlite => Arc::new(sqlite::Sqlite::open(setup).await?),
+        Kind::Postgres => Arc::new(postgres::Postgres::open(setup).await?),
+    })
+}
+
+/// The databases that an outbox can live in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Sqlite,
+    Postgres,
+}
+
+impl Kind {
+    fn of(url: &str) -> Result<Kind, StoreError> {
+        match url.split_once(':').map(|(scheme, _)| scheme) {
+            Some("sqlite") => Ok(Kind::Sqlite),
+            Some("postgres" | "postgresql") => Ok(Kind::Postgres),
+            _ => {
+                let detail = "an outbox url starts with sqlite: or postgres:, for example \
+                              sqlite:orders.sqlite3 or postgres://postbox@127.0.0.1/orders";
+                Err(StoreError::Broken(Cause::new(Code::ConfigInvalid, detail)))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setup_never_shows_the_password_of_its_url() {
+        let setup = Setup::new("postgres://me:canary@127.0.0.1/orders");
+        let shown = format!("{setup:?}");
+        assert!(shown.contains("127.0.0.1/orders") && !shown.contains("canary"), "{shown}");
+    }
+
+    #[test]
+    fn a_url_says_which_database_it_is() {
+        assert_eq!(home("sqlite:a.db").unwrap(), Home::File("a.db".into()));
+        let server = Home::Server("127.0.0.1:5432/orders".into());
+        assert_eq!(home("postgres://me:canary@127.0.0.1/orders").unwrap(), server);
+        assert_eq!(home("postgresql://127.0.0.1:5432/orders").unwrap(), server);
+        for bad in ["orders", "oracle:orders", "postgres://me@127.0.0.1:no/orders"] {
+            home(bad).unwrap_err();
+        }
+    }
 }

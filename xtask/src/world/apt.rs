@@ -15,6 +15,10 @@ use crate::interrupt;
 
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
+/// What apt wants to find, empty or not.
+const FOLDERS: &[&str] =
+    &["etc/sources.list.d", "etc/preferences.d", "state/lists/partial", "cache/archives/partial"];
+
 /// The private apt of one suite.
 pub(super) struct Apt<'a> {
     cache: &'a Cache<'a>,
@@ -27,7 +31,7 @@ impl Apt<'_> {
         for needed in ["/usr/bin/apt-get", "/usr/bin/dpkg-deb", KEYS] {
             ensure!(Path::new(needed).exists(), "{needed} is missing: a Debian machine is needed");
         }
-        for folder in ["etc/sources.list.d", "state/lists/partial", "cache/archives/partial"] {
+        for folder in FOLDERS {
             fs::create_dir_all(apt.folder.join(folder))?;
         }
         let mirror = apt.mirror()?;
@@ -121,6 +125,7 @@ APT::Keep-Downloaded-Packages "true";
 Acquire::Languages "none";
 Acquire::Check-Valid-Until "false";
 Acquire::Retries "5";
+APT::Update::Error-Mode "any";
 Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
 "#,
             user.trim(),

@@ -29,12 +29,15 @@ pub(super) fn version(command: &mut Command) -> Result<String> {
     Ok(word.with_context(|| format!("no version in {answer:?}"))?.to_owned())
 }
 
-/// Ends a process: politely first, hard when that takes too long.
-pub(super) fn stop(child: &mut Child, farewell: Signal) {
-    let ended = |child: &mut Child| !matches!(child.try_wait(), Ok(None));
+/// Asks a process to end.
+pub(super) fn ask(child: &mut Child, farewell: Signal) {
     if let (false, Some(pid)) = (ended(child), Pid::from_raw(child.id().cast_signed())) {
         let _ = kill_process(pid, farewell);
     }
+}
+
+/// Waits for the end of a process that was asked for it, and ends it hard when that takes too long.
+pub(super) fn wait(child: &mut Child) {
     let began = Instant::now();
     while !ended(child) {
         if began.elapsed() > PATIENCE {
@@ -42,4 +45,8 @@ pub(super) fn stop(child: &mut Child, farewell: Signal) {
         }
         sleep(Duration::from_millis(5));
     }
+}
+
+fn ended(child: &mut Child) -> bool {
+    !matches!(child.try_wait(), Ok(None))
 }

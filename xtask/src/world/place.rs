@@ -52,6 +52,11 @@ impl Place<'_> {
         lines[lines.len().saturating_sub(15)..].join("\n")
     }
 
+    /// Tells whether the log holds the given words.
+    pub(super) fn logged(&self, words: &str) -> bool {
+        fs::read_to_string(self.folder.join("log")).is_ok_and(|log| log.contains(words))
+    }
+
     /// Asks the instance over HTTP and tells whether the answer holds the given words.
     pub(super) fn answers(&self, path: &str, words: &str) -> bool {
         let ask = || -> io::Result<bool> {
@@ -108,6 +113,12 @@ impl Nobody {
     /// Lets a command run as that user.
     pub(super) fn run(self, command: &mut Command) {
         command.uid(self.uid).gid(self.gid);
+    }
+
+    /// Returns the words that let a command run as that user.
+    pub(super) fn setpriv(self) -> [String; 4] {
+        let (uid, gid) = (format!("--reuid={}", self.uid), format!("--regid={}", self.gid));
+        ["setpriv".to_owned(), uid, gid, "--clear-groups".to_owned()]
     }
 
     /// Gives a file or folder to that user.

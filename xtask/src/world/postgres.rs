@@ -1,16 +1,17 @@
-//! PostgreSQL from Debian's packages. Another version is another line of [`Postgres`].
+//! PostgreSQL from Debian's packages. Another version is another constant here.
 
 use std::collections::BTreeMap;
 use std::fs;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use rustix::process::Signal;
 
 use super::cache::Cache;
-use super::command::{output, version};
+use super::command::version;
 use super::debian::Packages;
-use super::place::{Nobody, Place};
-use super::{Installed, Running, Server};
+use super::place::Place;
+use super::recipe::{DATA, PORT, Recipe};
+use super::{Installed, Running, Server, template};
 
 /// PostgreSQL 15, as Debian 12 has it.
 pub(super) const FIFTEEN: Postgres = Postgres {
@@ -23,12 +24,24 @@ pub(super) const FIFTEEN: Postgres = Postgres {
     },
 };
 
+/// PostgreSQL 18, the newest in Debian.
+pub(super) const EIGHTEEN: Postgres = Postgres {
+    name: "postgres-18",
+    bin: "usr/lib/postgresql/18/bin",
+    packages: Packages {
+        suite: "sid",
+        names: &["postgresql-18"],
+        programs: &["usr/lib/postgresql/18/bin"],
+    },
+};
+
 /// What survives a kill of the server, and nothing that only a power cut would need.
 const SETTINGS: &[&str] = &[
     "listen_addresses=127.0.0.1",
     "unix_socket_directories=",
     "wal_level=logical",
     "max_connections=200",
+    "max_prepared_transactions=20",
     "shared_buffers=64MB",
     "logging_collector=off",
     "fsync=off",
@@ -51,39 +64,29 @@ impl Server for Postgres {
     fn get(&self, cache: &Cache<'_>) -> Result<Installed> {
         let prefix = self.packages.unpacked(cache, self.name)?;
         let version = version(&mut cache.command(prefix.join(self.bin).join("postgres")))?;
-        cache.once(&template(self.name), &format!("{version} C UTF8"), |folder| {
+        template::make(cache, self.name, &format!("{version} C UTF8"), |data| {
             let mut initdb = cache.command(prefix.join(self.bin).join("initdb"));
             initdb.args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"]);
             initdb.args(["--no-sync", "--no-instructions", "--wal-segsize=1", "--pgdata"]);
-            initdb.arg(folder.join("data")).current_dir("/");
-            if let Some(nobody) = Nobody::if_root()? {
-                nobody.own(folder)?;
-                nobody.run(&mut initdb);
-            }
-            output(&mut initdb).map(drop)
+            initdb.arg(data);
+            Ok(initdb)
         })?;
         Ok(Installed { version, prefix })
     }
 
     fn start(&self, installed: &Installed, place: &Place<'_>) -> Result<Running> {
         let bin = installed.prefix.join(self.bin);
-        let cached = installed.prefix.parent().context("the cache")?.join(template(self.name));
-        let data = place.folder.join("data");
-        output(place.command("cp")?.arg("-a").arg(cached.join("data")).arg(&data))?;
-        let mut postgres = place.command(bin.join("postgres"))?;
-        postgres.arg("-D").arg(&data).arg("-p").arg(place.address.port().to_string());
-        for setting in SETTINGS {
-            postgres.args(["-c", setting]);
-        }
-        if let Some(nobody) = Nobody::if_root()? {
-            nobody.own(&place.folder)?;
-            nobody.run(&mut postgres);
-        }
+        let data = template::copy(installed, self.name, place)?;
+        let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]);
+        let recipe = Recipe::new(&bin.join("postgres"))?;
+        let recipe = recipe.with(["-D", DATA, "-p", PORT]).with(settings);
         let details = BTreeMap::from([
             ("url", format!("postgres://postgres@{}/postgres", place.address)),
             ("psql", bin.join("psql").display().to_string()),
+            ("template", template::path(installed, self.name)?.display().to_string()),
+            ("recipe", recipe.told()?),
         ]);
-        Ok(Running { child: postgres.spawn().context("postgres does not start")?, details })
+        Ok(Running { child: recipe.spawn(&data, place)?, details })
     }
 
     fn ready(&self, place: &Place<'_>) -> bool {
@@ -95,8 +98,4 @@ impl Server for Postgres {
     fn farewell(&self) -> Signal {
         Signal::INT
     }
-}
-
-fn template(name: &str) -> String {
-    format!("{name}-template")
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use broker::stdout::Stdout;
+use store::Home;
 
 use super::duration;
 use super::place::{At, Place, Problems};
@@ -87,10 +88,12 @@ fn check_outbox(outbox: &Outbox, problems: &mut Problems) {
 fn check_twins(outboxes: &[Outbox], problems: &mut Problems) {
     let key = |outbox: &Outbox| {
         let url = Url::read(&outbox.url.as_ref()?.value).ok()?;
-        let file = store::file(url.reveal()).ok()?;
-        // SQLite knows tables without case.
-        let table = outbox.table.as_ref()?.value.to_ascii_lowercase();
-        Some((one_spelling(&file), table))
+        let home = match store::home(url.reveal()).ok()? {
+            Home::File(file) => Home::File(one_spelling(&file)),
+            server => server,
+        };
+        // Databases know tables without case.
+        Some((home, outbox.table.as_ref()?.value.to_ascii_lowercase()))
     };
     for (index, outbox) in outboxes.iter().enumerate() {
         let twin = outboxes[..index].iter().find(|other| key(other) == key(outbox));

@@ -167,7 +167,7 @@ fn outbox(written: &written::Outbox, problems: &mut Problems) -> Option<Outbox> 
     let mut need = Need::new(title, &written.head, problems);
     let url = need.read("url", &written.url, |text| {
         let url = Url::read(text)?;
-        store::file(url.reveal()).map_err(|error| error.cause().detail.clone())?;
+        store::home(url.reveal()).map_err(|error| error.cause().detail.clone())?;
         Ok(url)
     });
     let table = need.of("table", &written.table);

@@ -213,7 +213,7 @@ fn relations_between_values_are_checked() {
 #[test]
 fn what_the_database_or_the_broker_would_refuse_is_told_with_the_line_of_its_key() {
     for (from, to, line, expected) in [
-        ("sqlite:orders.sqlite3", "postgres://h/orders", 3, "`url` in [outbox.orders]: an outbox"),
+        ("sqlite:orders.sqlite3", "oracle://h/orders", 3, "`url` in [outbox.orders]: an outbox"),
         ("sqlite:orders.sqlite3", "sqlite::memory:", 3, "lives in a file; write sqlite:PATH"),
         ("sqlite:orders.sqlite3", "sqlite:a.db?mode=rwc", 3, "takes no parameters"),
         ("https://", "https://me:canary@", 7, "user and password do not belong there"),

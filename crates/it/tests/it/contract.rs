@@ -7,3 +7,11 @@ mod memory {
 mod sqlite {
     it::contract!(it::ground::sqlite);
 }
+
+mod postgres {
+    it::contract!(it::ground::postgres);
+}
+
+mod postgres_unshared {
+    it::contract!(it::ground::postgres_unshared);
+}

@@ -1,5 +1,7 @@
 //! Every store answers as the model does.
 
+mod late;
+
 use it::differential::{Plan, compare};
 use it::ground;
 
@@ -8,4 +10,11 @@ async fn sqlite_answers_as_the_model_does() {
     let plan = Plan::from_env();
     println!("POSTBOX_SEED={} POSTBOX_TRACES={}", plan.seed, plan.traces);
     compare(plan, ground::sqlite).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn postgres_answers_as_the_model_does() {
+    let plan = Plan::from_env();
+    println!("POSTBOX_SEED={} POSTBOX_TRACES={}", plan.seed, plan.traces);
+    compare(plan, ground::postgres_unshared).await.unwrap();
 }

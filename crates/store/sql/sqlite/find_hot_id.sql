@@ -1,4 +1,4 @@
--- Lists the hot rows of one identity among the ?13 rows above the number ?9; -1 is all of them.
+-- Lists the hot rows of one identity among the ?13 rows above the number ?9.
 -- ?1 created at, ?2 identity: what comes after. ?3 identity, ?4 key, ?5 type, ?6 topic: NULL is
 -- all but ?3. ?7 whether with payloads, ?8 how many at the most, ?10 status, ?11 now.
 -- Index: the primary key of the hot table. Locks nothing.

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use event::{
     Address, Claim, Hand, Joins, Leased, Millis, Outcome, Place, Row, Settled, Settlement, Shelf,
-    Source, StoreError, Want,
+    Source, StoreError, Turns, Want,
 };
 
 use super::{Entry, Hands, State, Table};
@@ -20,6 +20,7 @@ pub(super) struct MemoryLane {
     pub(super) hands: Hands,
     pub(super) index: usize,
     pub(super) stands_by: AtomicBool,
+    pub(super) turns: Mutex<Turns>,
 }
 
 type Open<'a> = MutexGuard<'a, Vec<(Lane, Hand)>>;
@@ -181,7 +182,8 @@ impl Source for MemoryLane {
         let (lane, hand) = &mut hands[self.index];
         hand.open(state.lease.fence, now + want.lease);
         let mut pick = Pick { lane, want, now, claims: Vec::new(), bytes: 0, closed: false };
-        if hand.begins_hot() {
+        let mut turns = self.turns.lock().expect("no rule panics while the turns are open");
+        if turns.begin_hot() {
             self.pick_hot(&mut state, hand, &mut pick);
         }
         if pick.claims.is_empty() {
@@ -191,7 +193,7 @@ impl Source for MemoryLane {
             }
         }
         let later = pick.claims.iter().filter(|claim| claim.address.shelf == Shelf::Later).count();
-        hand.close(later, pick.claims.len() - later);
+        turns.close(later, pick.claims.len() - later);
         Ok(pick.claims)
     }
 

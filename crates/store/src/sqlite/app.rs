@@ -6,7 +6,8 @@ use sqlx::SqliteConnection;
 use super::error::judge;
 use super::inbox;
 use super::put;
-use super::statements::{Statements, check_table};
+use super::statements::Statements;
+use crate::given::check_table;
 
 /// The tables of an outbox, for statements in a transaction that the caller began and will end.
 #[derive(Debug)]

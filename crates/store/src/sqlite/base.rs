@@ -12,13 +12,12 @@ use tokio::sync::watch;
 
 use super::connect::{self, Readers};
 use super::error::Fault;
-use super::holding::Holding;
 use super::schema;
-use super::statements::{Statements, check_table};
+use super::statements::Statements;
+use crate::given::check_table;
+use crate::listing::MANY;
+use crate::own::Holding;
 use crate::{Now, Setup};
-
-/// How many rows one page or one count looks at one by one.
-const MANY: i64 = 100_000;
 
 pub(super) struct Base {
     pub(super) path: PathBuf,

@@ -8,10 +8,10 @@ use sqlx::{Row, SqliteConnection};
 
 use super::base::Base;
 use super::error::Fault;
-use super::glance::{Glance, SHARD};
-use super::holding::{May, Seen};
+use super::glance::{LEASE, SHARD, glance};
 use super::pick::{Pick, Shelves};
 use super::writer::Work;
+use crate::own::{Held, May, Seen, batches};
 
 /// One lane's claim.
 pub(super) struct Claiming {
@@ -25,38 +25,39 @@ impl Work for Claiming {
     const DURABLE: bool = false;
 
     async fn run(&mut self, base: &Base, conn: &mut SqliteConnection) -> Result<Self::Out, Fault> {
-        let cursor = base.holding().desks[self.lane].hand.cursor();
-        let glance = Glance::read(base, conn, cursor, Millis(i64::MIN)).await?;
+        let cursor = base.holding().desks[self.lane].cursor(SHARD);
+        let look = glance(base, conn, cursor, Millis(i64::MIN)).await?;
         let (until, may) = {
             let holding = base.holding();
-            (glance.now + self.want.lease, holding.may(self.lane, &glance, self.want.lease))
+            (look.now + self.want.lease, holding.may(self.lane, &look, self.want.lease))
         };
         let fence = match may {
             May::Nothing | May::Idle => return Ok(Vec::new()),
             May::Renew => {
-                renew(base, conn, glance.fence, until, None).await?;
+                renew(base, conn, look.mark, until, None).await?;
                 return Ok(Vec::new());
             }
-            May::Keep => glance.fence.next(),
-            May::Take => self.take(base, conn, glance.now, until).await?,
+            May::Keep => look.mark.next(),
+            May::Take => self.take(base, conn, look.now, until).await?,
         };
-        let lapsed = self.lapse(base, conn, glance.now).await?;
-        let mut pick = Pick::new(self.lane, self.want, &glance, fence);
+        let lapsed = self.lapse(base, conn, look.now).await?;
+        let mut pick = Pick::new(self.lane, self.want, &look, fence);
         pick.inform(base, conn).await?;
-        base.holding().desks[self.lane].hand.open(fence, until);
-        let due = glance.due.is_some_and(|due| due <= glance.now);
-        let (hot, later) = (may == May::Take || glance.ahead, may == May::Take || due || lapsed);
+        base.holding().desks[self.lane].part(SHARD).hand.open(fence, until);
+        let later = may == May::Take || look.is_due() || lapsed;
+        let hot = may == May::Take || look.ahead;
         pick.take(base, conn, Shelves { hot, later }).await?;
-        let out = (pick.named || lapsed).then(|| base.holding().out(&BTreeSet::new()));
+        let out =
+            (pick.named || lapsed).then(|| json(&base.holding().out(SHARD, &BTreeSet::new())));
         renew(base, conn, fence, until, out).await?;
-        base.holding().keep(fence);
-        let seen = Seen { now: glance.now, newest: glance.newest };
+        base.holding().keep(SHARD, Held { mark: fence, newest: fence });
+        let seen = Seen { now: look.now, newest: look.newest };
         base.holding().desks[self.lane].seen = pick.all_seen.then_some(seen);
         Ok(pick.claims)
     }
 
     fn undone(&mut self, base: &Base) {
-        base.holding().lose();
+        base.holding().lose(SHARD);
     }
 }
 
@@ -70,12 +71,12 @@ impl Claiming {
         until: Millis,
     ) -> Result<Fence, Fault> {
         let out: String =
-            base.sql.out.query().bind(SHARD).fetch_one(&mut *conn).await?.try_get(0)?;
+            base.sql.out.query().bind(LEASE).fetch_one(&mut *conn).await?.try_get(0)?;
         lapse(base, conn, &out, now).await?;
         base.sql.lapse_later.query().bind(now.0).execute(&mut *conn).await?;
-        let query = base.sql.take.query().bind(SHARD).bind(&base.owner).bind(until.0);
+        let query = base.sql.take.query().bind(LEASE).bind(&base.owner).bind(until.0);
         let fence = Fence(query.fetch_one(conn).await?.try_get(0)?);
-        base.holding().take(fence);
+        base.holding().take(SHARD, fence);
         Ok(fence)
     }
 
@@ -87,11 +88,12 @@ impl Claiming {
         conn: &mut SqliteConnection,
         now: Millis,
     ) -> Result<bool, Fault> {
-        let lapsed = base.holding().desks[self.lane].lapse(now);
-        match &lapsed {
-            Some(out) => lapse(base, conn, out, now).await.map(|()| true),
-            None => Ok(false),
+        let lapsed = base.holding().desks[self.lane].lapse(SHARD, now);
+        if lapsed.is_empty() {
+            return Ok(false);
         }
+        lapse(base, conn, &json(&batches(lapsed.into_iter())), now).await?;
+        Ok(true)
     }
 }
 
@@ -102,10 +104,15 @@ async fn lapse(
     out: &str,
     now: Millis,
 ) -> Result<(), Fault> {
-    let query = base.sql.lapse_copy.query().bind(out).bind(SHARD).bind(now.0);
+    let query = base.sql.lapse_copy.query().bind(out).bind(LEASE).bind(now.0);
     query.execute(&mut *conn).await?;
     base.sql.lapse_drop.query().bind(out).execute(conn).await?;
     Ok(())
+}
+
+/// Names hot rows as the lease row has them.
+pub(super) fn json(out: &[(Millis, Vec<i64>)]) -> String {
+    serde_json::to_string(out).expect("numbers are always JSON")
 }
 
 /// Renews the lease under the newest claim's fence, and says which hot rows are in flight if that
@@ -117,7 +124,7 @@ pub(super) async fn renew(
     until: Millis,
     out: Option<String>,
 ) -> Result<(), Fault> {
-    let query = base.sql.renew.query().bind(SHARD).bind(&base.owner).bind(fence.0);
+    let query = base.sql.renew.query().bind(LEASE).bind(&base.owner).bind(fence.0);
     query.bind(until.0).bind(out).execute(conn).await?;
     Ok(())
 }

@@ -5,80 +5,53 @@ use sqlx::Row;
 
 use super::base::Base;
 use super::error::Fault;
-use super::glance::Glance;
+use super::glance::glance;
 use super::schema;
 use super::statements::FILES;
-use crate::{Finding, Grade};
-
-/// How far the two clocks may be apart before a person should know.
-const APART: u64 = 2_000;
+use crate::findings::{self, finding};
+use crate::{Finding, Grade, Schema};
 
 /// Looks at everything.
 pub(super) async fn examine(base: &Base) -> Result<Vec<Finding>, Fault> {
-    let what = |what: &str, grade, detail: String| Finding { grade, what: what.to_owned(), detail };
     let mut findings = Vec::new();
     if !base.path.exists() {
         let detail = format!("{} is not there; run postbox migrate", base.path.display());
-        return Ok(vec![what("file", Grade::Bad, detail)]);
+        return Ok(vec![finding(Grade::Bad, "file", detail)]);
     }
     let mut conn = base.readers.acquire().await?;
     let version: String =
         sqlx::query("SELECT sqlite_version()").fetch_one(&mut *conn).await?.try_get(0)?;
-    findings.push(what("version", Grade::Good, format!("SQLite {version}")));
+    findings.push(finding(Grade::Good, "version", format!("SQLite {version}")));
 
     let mode: String =
         sqlx::query("PRAGMA journal_mode").fetch_one(&mut *conn).await?.try_get(0)?;
     findings.push(match mode.as_str() {
-        "wal" => what("journal", Grade::Good, "WAL: readers and the writer do not wait".into()),
+        "wal" => finding(Grade::Good, "journal", "WAL: readers and the writer do not wait"),
         _ => {
             let detail = format!("{mode}, not WAL; a relay sets WAL when it first writes");
-            what("journal", Grade::Warn, detail)
+            finding(Grade::Warn, "journal", detail)
         }
     });
 
     let found = schema::found(base, &mut conn).await?;
     let wanted = schema::WANTED;
-    findings.push(match found {
-        _ if found == wanted => what("schema", Grade::Good, format!("version {found}")),
-        _ if found > wanted => {
-            let detail = format!("version {found} is newer than {wanted}; take a newer postbox");
-            what("schema", Grade::Bad, detail)
-        }
-        _ => {
-            let detail = format!("version {found}, wanted {wanted}; run postbox migrate");
-            what("schema", Grade::Bad, detail)
-        }
-    });
+    findings.push(findings::schema(Schema { found, wanted }));
     if found == wanted {
-        let now = Glance::read(base, &mut conn, 0, Millis(0)).await?.now;
-        findings.push(clock(now, Millis::now()));
+        let now = glance(base, &mut conn, 0, Millis(0)).await?.now;
+        findings.push(findings::clock(now, Millis::now()));
         findings.push(plan(base, &mut conn).await?);
     }
     Ok(findings)
-}
-
-fn clock(database: Millis, machine: Millis) -> Finding {
-    let apart = database.0.abs_diff(machine.0);
-    let grade = if apart > APART { Grade::Warn } else { Grade::Good };
-    let detail = format!("the database's clock and this machine's are {apart} ms apart");
-    Finding { grade, what: "clock".to_owned(), detail }
 }
 
 /// Asks how every statement would be run: an index that was dropped by hand, or sizes that were
 /// measured in an empty outbox, make a scan of some.
 async fn plan(base: &Base, conn: &mut sqlx::SqliteConnection) -> Result<Finding, Fault> {
     let wrong = unserved(&base.table, &plans(base, conn).await?);
-    let what = "plan".to_owned();
-    if wrong.is_empty() {
-        let detail = "claims, settlements and searches are served by indexes".to_owned();
-        return Ok(Finding { grade: Grade::Good, what, detail });
-    }
-    let detail = format!(
-        "{}; make a missing index again (postbox migrate --print shows it). If none is missing, \
-         ANALYZE was run on an almost empty outbox: a running relay undoes that by itself",
-        wrong.join("; ")
-    );
-    Ok(Finding { grade: Grade::Bad, what, detail })
+    let advice = "make a missing index again (postbox migrate --print shows it). If none is \
+                  missing, ANALYZE was run on an almost empty outbox: a running relay undoes that \
+                  by itself";
+    Ok(findings::plan(&wrong, advice))
 }
 
 /// How SQLite would run a statement.

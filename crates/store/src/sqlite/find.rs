@@ -1,178 +1,107 @@
-//! Searching all four tables for a page of events, newest first.
-//!
-//! A page ends at a moment and an identity, so the next one costs no more than the first. Where no
-//! index finds what is asked for, a page looks at a bounded part and says how far it came.
-
-mod place;
-mod reach;
+//! The tables as a listing reads them, all at one moment.
 
 use std::collections::HashMap;
 
-use event::{EventId, Filter, Listed, Listing, Millis, Page};
-use sqlx::sqlite::{SqliteArguments, SqliteRow};
-use sqlx::{Row, Sqlite, SqliteConnection};
+use async_trait::async_trait;
+use event::{Filter, Listed, Millis};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
 
-use self::place::Place;
-use self::reach::{Cut, Mark, Reach, made_at};
 use super::base::Base;
 use super::error::Fault;
-use super::glance::Glance;
+use super::glance::glance;
 use super::rows;
 use super::statements::Sql;
+use crate::listing::{Asked, Part, Place, Stretch, Tables};
 
-/// How much older, and how much younger, a row may be than the identity that its producer made
-/// for it, to be looked up at once.
-const NEAR: (i64, i64) = (2_000, 60_000);
-
-/// Lists a page.
-pub(super) async fn find(
-    base: &Base,
-    conn: &mut SqliteConnection,
-    filter: &Filter,
-    page: &Page,
-) -> Result<Listing, Fault> {
-    let now = Glance::read(base, conn, 0, Millis(0)).await?.now.0;
-    let reach = page.after.as_ref().map_or_else(|| Ok(Reach::start()), Reach::read)?;
-    let mut search = Search { base, filter, page, reach, now };
-    let (mut found, cut) = match filter.id {
-        Some(id) => (search.look_up(conn, id).await?, Cut::default()),
-        None => search.gather(conn).await?,
-    };
-    found.sort_by_key(|(_, listed)| std::cmp::Reverse((listed.event.created, listed.event.id)));
-    let searched_to = cut.searched_to();
-    if let Some(floor) = searched_to {
-        let whole = |place: Place| place == Place::Hot && cut.ends_stretch();
-        found.retain(|(place, listed)| whole(*place) || listed.event.created.0 >= floor);
-    }
-    let full = found.len() > page.limit;
-    found.truncate(page.limit);
-    behind(base, conn, &mut found).await?;
-    let events: Vec<Listed> = found.into_iter().map(|(_, listed)| listed).collect();
-    let next = match (events.last(), searched_to) {
-        (Some(last), _) if full => Some(search.reach.after_page(last, &cut)),
-        (_, Some(to)) if !full => Some(search.reach.after_search(to, &cut)),
-        _ => None,
-    };
-    let next = next.map(|reach| reach.cursor());
-    Ok(Listing { events, next, searched_to: searched_to.filter(|_| !full).map(Millis) })
+/// The tables, read through one transaction.
+pub(super) struct Shelves<'a> {
+    pub(super) base: &'a Base,
+    pub(super) conn: &'a mut SqliteConnection,
 }
 
-/// What every statement of one search is given.
-struct Search<'a> {
-    base: &'a Base,
-    filter: &'a Filter,
-    page: &'a Page,
-    reach: Reach,
-    now: i64,
-}
+#[async_trait]
+impl Tables for Shelves<'_> {
+    type Fault = Fault;
 
-/// Which part of a table a statement reads: two bounds of its own kind.
-type Part = (i64, i64);
-
-const WHOLE: Part = (i64::MIN, i64::MAX);
-
-impl Search<'_> {
-    /// Reads every table that may hold what is asked for, as far as one page may search.
-    async fn gather(
-        &mut self,
-        conn: &mut SqliteConnection,
-    ) -> Result<(Vec<(Place, Listed)>, Cut), Fault> {
-        let (mut found, mut cut) = (Vec::new(), Cut::default());
-        for place in Place::ALL.into_iter().filter(|place| place.may_hold(self.filter)) {
-            let part = match place {
-                Place::Hot => {
-                    cut.hot = self.cut_hot(conn).await?;
-                    (cut.hot.map_or(i64::MIN, |(low, _)| low), self.reach.top)
-                }
-                _ => {
-                    let floor = self.floor(conn, place).await?;
-                    cut.floor = cut.floor.max(floor);
-                    (floor.unwrap_or(i64::MIN), i64::MAX)
-                }
-            };
-            let sql = place.page(&self.base.sql, self.filter);
-            self.read(conn, place, sql, part, &mut found).await?;
-        }
-        Ok((found, cut))
-    }
-
-    /// Looks an identity up: where its own moment says, and only if it is nowhere, everywhere.
-    async fn look_up(
-        &mut self,
-        conn: &mut SqliteConnection,
-        id: EventId,
-    ) -> Result<Vec<(Place, Listed)>, Fault> {
-        let mut found = Vec::new();
-        let places = || Place::ALL.into_iter().filter(|place| place.may_hold(self.filter));
-        for place in places() {
-            let part = match (place, made_at(id)) {
-                (Place::Dead | Place::Sent, _) => WHOLE,
-                (Place::Hot, Some(made)) => {
-                    let query = self.base.sql.find_hot_near.query().bind(made.0 - NEAR.0);
-                    let Some(row) = query.fetch_optional(&mut *conn).await? else { continue };
-                    (row.try_get(0)?, self.base.many)
-                }
-                (Place::Later, Some(made)) => (made.0 - NEAR.0, made.0 + NEAR.1),
-                (Place::Hot | Place::Later, None) => continue,
-            };
-            self.read(conn, place, place.by_id(&self.base.sql), part, &mut found).await?;
-        }
-        if found.is_empty() {
-            for place in places().filter(|place| matches!(place, Place::Hot | Place::Later)) {
-                let part = if place == Place::Hot { (i64::MIN, -1) } else { WHOLE };
-                self.read(conn, place, place.by_id(&self.base.sql), part, &mut found).await?;
-            }
-        }
-        Ok(found)
+    async fn now(&mut self) -> Result<i64, Fault> {
+        Ok(glance(self.base, self.conn, 0, Millis(0)).await?.now.0)
     }
 
     async fn read(
-        &self,
-        conn: &mut SqliteConnection,
+        &mut self,
+        asked: &Asked<'_>,
         place: Place,
-        sql: &Sql,
         part: Part,
-        found: &mut Vec<(Place, Listed)>,
-    ) -> Result<(), Fault> {
-        let after = if place == Place::Hot { &self.reach.hot_after } else { &self.reach.after };
-        for row in self.bind(sql, after, part).fetch_all(conn).await? {
-            found.push((place, listed(&row)?));
-        }
-        Ok(())
+    ) -> Result<Vec<Listed>, Fault> {
+        let Filter { id, key, kind, topic, status, code } = asked.filter;
+        let after = asked.after(place);
+        let query = self.statement(place, asked.filter).query();
+        let query = query.bind(after.created).bind(&after.id);
+        let query = query.bind(id.map(|id| id.to_string())).bind(key.as_deref());
+        let query = query.bind(kind.as_deref()).bind(topic.as_deref());
+        let query = query.bind(asked.page.payloads).bind(asked.limit()).bind(part.0);
+        let query = query.bind(status.map(|status| status.as_str())).bind(asked.now);
+        let query = query.bind(code.as_deref()).bind(part.1);
+        query.fetch_all(&mut *self.conn).await?.iter().map(listed).collect()
     }
 
-    /// Ends this page's stretch of the hot table.
-    async fn cut_hot(&mut self, conn: &mut SqliteConnection) -> Result<Option<(i64, i64)>, Fault> {
-        let query = self.base.sql.find_hot_floor.query().bind(self.reach.top).bind(self.base.many);
-        let row = query.fetch_one(conn).await?;
-        // Rows that come while a person reads on are newer than the listing.
-        self.reach.top = row.try_get(0)?;
+    async fn stretch(&mut self, top: i64) -> Result<Stretch, Fault> {
+        let query = self.base.sql.find_hot_floor.query().bind(top).bind(self.base.many);
+        let row = query.fetch_one(&mut *self.conn).await?;
         let below: Option<i64> = row.try_get(1)?;
-        Ok(below.zip(row.try_get(2)?))
+        Ok(Stretch { top: row.try_get(0)?, below: below.zip(row.try_get(2)?) })
     }
 
-    /// Reads how far back one page may search a table; `None` is to its beginning.
-    async fn floor(&self, conn: &mut SqliteConnection, place: Place) -> Result<Option<i64>, Fault> {
-        let Some(sql) = place.floor(&self.base.sql, self.filter) else { return Ok(None) };
-        let query = sql.query().bind(self.reach.after.created).bind(self.base.many);
-        let row = query.bind(self.filter.key.as_deref()).fetch_optional(conn).await?;
+    async fn floor(
+        &mut self,
+        place: Place,
+        created: i64,
+        key: Option<&str>,
+    ) -> Result<Option<i64>, Fault> {
+        let sql = &self.base.sql;
+        let sql = match (place, key) {
+            (Place::Hot | Place::Later, _) => &sql.find_later_floor,
+            (Place::Dead, _) => &sql.find_dead_floor,
+            (Place::Sent, Some(_)) => &sql.find_sent_key_floor,
+            (Place::Sent, None) => &sql.find_sent_floor,
+        };
+        let query = sql.query().bind(created).bind(self.base.many).bind(key);
+        let row = query.fetch_optional(&mut *self.conn).await?;
         Ok(row.map(|row| row.try_get(0)).transpose()?)
     }
 
-    fn bind<'q>(
-        &'q self,
-        sql: &Sql,
-        after: &'q Mark,
-        part: Part,
-    ) -> sqlx::query::Query<'q, Sqlite, SqliteArguments> {
-        let Filter { id, key, kind, topic, status, code } = self.filter;
-        let limit = i64::try_from(self.page.limit).unwrap_or(i64::MAX - 1) + 1;
-        let query = sql.query().bind(after.created).bind(&after.id);
-        let query = query.bind(id.map(|id| id.to_string())).bind(key.as_deref());
-        let query = query.bind(kind.as_deref()).bind(topic.as_deref());
-        let query = query.bind(self.page.payloads).bind(limit).bind(part.0);
-        let query = query.bind(status.map(|status| status.as_str())).bind(self.now);
-        query.bind(code.as_deref()).bind(part.1)
+    async fn near(&mut self, made: i64) -> Result<Option<Part>, Fault> {
+        let query = self.base.sql.find_hot_near.query().bind(made);
+        let row = query.fetch_optional(&mut *self.conn).await?;
+        Ok(row.map(|row| row.try_get(0)).transpose()?.map(|low| (low, self.base.many)))
+    }
+
+    async fn behind(&mut self, keys: Vec<String>) -> Result<HashMap<String, i64>, Fault> {
+        let json = serde_json::to_string(&keys).expect("texts are always JSON");
+        let query = self.base.sql.behind.query().bind(json).bind(self.base.many);
+        let mut counts = HashMap::new();
+        for row in query.fetch_all(&mut *self.conn).await? {
+            counts.insert(rows::lenient(&row, 0)?.into_owned(), row.try_get(1)?);
+        }
+        Ok(counts)
+    }
+}
+
+impl<'a> Shelves<'a> {
+    fn statement(&self, place: Place, filter: &Filter) -> &'a Sql {
+        let sql = &self.base.sql;
+        match (place, filter.id.is_some()) {
+            (Place::Hot, true) => &sql.find_hot_id,
+            (Place::Hot, false) => &sql.find_hot,
+            (Place::Later, true) => &sql.find_later_id,
+            (Place::Later, false) => &sql.find_later,
+            (Place::Dead, true) => &sql.find_dead_id,
+            (Place::Dead, false) => &sql.find_dead,
+            (Place::Sent, true) => &sql.find_sent_id,
+            (Place::Sent, false) if filter.key.is_some() => &sql.find_sent_key,
+            (Place::Sent, false) => &sql.find_sent,
+        }
     }
 }
 
@@ -188,30 +117,4 @@ fn listed(row: &SqliteRow) -> Result<Listed, Fault> {
         updated: Millis(row.try_get(13)?),
         behind: 0,
     })
-}
-
-/// Counts who waits behind the rows that hold their keys.
-async fn behind(
-    base: &Base,
-    conn: &mut SqliteConnection,
-    found: &mut [(Place, Listed)],
-) -> Result<(), Fault> {
-    let holds = |(place, listed): &&mut (Place, Listed)| {
-        *place == Place::Later && listed.attempts > 0 && listed.event.key.is_some()
-    };
-    let keys: Vec<String> =
-        found.iter_mut().filter(holds).filter_map(|(_, listed)| listed.event.key.clone()).collect();
-    if keys.is_empty() {
-        return Ok(());
-    }
-    let json = serde_json::to_string(&keys).expect("texts are always JSON");
-    let mut counts: HashMap<String, i64> = HashMap::new();
-    for row in base.sql.behind.query().bind(json).bind(base.many).fetch_all(conn).await? {
-        counts.insert(rows::lenient(&row, 0)?.into_owned(), row.try_get(1)?);
-    }
-    for (_, listed) in found.iter_mut().filter(holds) {
-        let count = listed.event.key.as_ref().and_then(|key| counts.get(key));
-        listed.behind = count.and_then(|count| u64::try_from(*count).ok()).unwrap_or(0);
-    }
-    Ok(())
 }

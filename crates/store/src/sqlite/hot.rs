@@ -13,6 +13,7 @@ use sqlx::{Row, SqliteConnection};
 
 use super::base::Base;
 use super::error::Fault;
+use super::glance::SHARD;
 use super::pick::{Pick, address};
 use super::rows;
 
@@ -49,8 +50,8 @@ impl Pick {
 
     /// Takes rows as they stand, until one cannot be.
     async fn whole(&mut self, base: &Base, conn: &mut SqliteConnection) -> Result<Next, Fault> {
-        let cursor = base.holding().desks[self.lane].hand.cursor();
-        let room = i64::try_from(self.want.limit - self.taken()).unwrap_or(i64::MAX);
+        let cursor = base.holding().desks[self.lane].cursor(SHARD);
+        let room = i64::try_from(self.room.want.limit - self.taken()).unwrap_or(i64::MAX);
         let mut hot = base.sql.claim_hot.query().bind(cursor).bind(room).fetch(conn);
         while let Some(row) = hot.try_next().await? {
             let next = self.take_whole(base, &row)?;
@@ -66,24 +67,24 @@ impl Pick {
         let mut holding = base.holding();
         let desk = &mut holding.desks[self.lane];
         if !desk.lane.topics.take(&rows::lenient(row, 2)?) {
-            desk.hand.skip(address.number);
+            desk.part(SHARD).hand.skip(address.number);
             return Ok(Next::Passed);
         }
         let event = match rows::event(row, 1)? {
             Ok(event) => event,
             Err(cause) => {
-                desk.hand.skip(address.number);
+                desk.part(SHARD).hand.skip(address.number);
                 self.bad.push((address, 0, cause));
                 return Ok(Next::Passed);
             }
         };
-        if !self.fits(event.payload.len()) {
+        if !self.room.fits(event.payload.len(), self.taken()) {
             return Ok(Next::Full);
         }
-        if !desk.hand.offer_hot(address, event.key.as_deref()) {
+        if !desk.part(SHARD).hand.offer_hot(address, event.key.as_deref()) {
             return Ok(Next::Passed);
         }
-        self.bytes += event.payload.len();
+        self.room.fill(event.payload.len());
         let claim = self.claim_of(event, address.number);
         desk.keep(&claim, self.until, Vec::new());
         self.claims.push(claim);
@@ -105,7 +106,7 @@ impl Pick {
     ) -> Result<bool, Fault> {
         let (mut numbers, mut passed, mut looked) = (Vec::new(), false, 0);
         'look: while looked < IN_VAIN {
-            let cursor = base.holding().desks[self.lane].hand.cursor();
+            let cursor = base.holding().desks[self.lane].cursor(SHARD);
             let mut hot = base.sql.look_hot.query().bind(cursor).bind(CHUNK).fetch(&mut *conn);
             let mut read = 0;
             while let Some(row) = hot.try_next().await? {
@@ -134,22 +135,22 @@ impl Pick {
         let address = address(Shelf::Hot, row.try_get(0)?);
         let mut holding = base.holding();
         let desk = &mut holding.desks[self.lane];
-        if self.taken() + numbers.len() == self.want.limit {
+        if self.taken() + numbers.len() == self.room.want.limit {
             return Ok(Next::Full);
         }
         if !desk.lane.topics.take(&rows::lenient(row, 1)?) {
-            desk.hand.skip(address.number);
+            desk.part(SHARD).hand.skip(address.number);
             return Ok(Next::Passed);
         }
         let size = usize::try_from(row.try_get::<i64, _>(3)?).unwrap_or(usize::MAX);
-        if self.taken() + numbers.len() > 0 && self.bytes + size > self.want.bytes {
+        if !self.room.fits(size, self.taken() + numbers.len()) {
             return Ok(Next::Full);
         }
         let key = rows::lenient(row, 2)?;
-        if !desk.hand.offer_hot(address, (!key.is_empty()).then_some(&*key)) {
+        if !desk.part(SHARD).hand.offer_hot(address, (!key.is_empty()).then_some(&*key)) {
             return Ok(Next::Passed);
         }
-        self.bytes += size;
+        self.room.fill(size);
         numbers.push(address.number);
         Ok(Next::Taken)
     }

@@ -8,12 +8,12 @@ use event::{Claim, Millis, Settled, Settlement, Source, StoreError, Want};
 use sqlx::SqliteConnection;
 
 use super::base::Base;
-use super::claim::{Claiming, renew};
+use super::claim::{Claiming, json, renew};
 use super::error::Fault;
-use super::glance::{Glance, SHARD};
-use super::holding::{May, Seen};
+use super::glance::{LEASE, SHARD, glance};
 use super::settle::{Settling, run};
 use super::writer::{Work, Writer};
+use crate::own::{Look, May, Seen};
 
 /// The shortest and the longest time between two looks at the log file of a lane that waits.
 const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(50));
@@ -39,19 +39,19 @@ impl Source for SqliteLane {
             let desk = &mut holding.desks[self.lane];
             (desk.heard, desk.stands_by) = (heard, false);
         }
-        let glance = self.glance(None).await?;
-        let may = self.base.holding().may(self.lane, &glance, want.lease);
+        let look = self.glance(None).await?;
+        let may = self.base.holding().may(self.lane, &look, want.lease);
         match may {
             May::Nothing => {
                 let mut holding = self.base.holding();
-                if holding.lost(&glance) {
-                    holding.lose();
+                if holding.lost(&look) {
+                    holding.lose(SHARD);
                 }
                 holding.desks[self.lane].stands_by = true;
                 Ok(Vec::new())
             }
             May::Idle => {
-                let seen = Seen { now: glance.now, newest: glance.newest };
+                let seen = Seen { now: look.now, newest: look.newest };
                 self.base.holding().desks[self.lane].seen = Some(seen);
                 Ok(Vec::new())
             }
@@ -109,12 +109,12 @@ impl SqliteLane {
         self.base.holding().desks[self.lane].heard
     }
 
-    async fn glance(&self, seen: Option<Seen>) -> Result<Glance, StoreError> {
-        let cursor = self.base.holding().desks[self.lane].hand.cursor();
+    async fn glance(&self, seen: Option<Seen>) -> Result<Look, StoreError> {
+        let cursor = self.base.holding().desks[self.lane].cursor(SHARD);
         let after = seen.map_or(Millis(i64::MIN), |seen| seen.now);
         let look = async {
             let mut conn = self.base.reader().await?;
-            Glance::read(&self.base, &mut conn, cursor, after).await
+            glance(&self.base, &mut conn, cursor, after).await
         };
         look.await.map_err(StoreError::from)
     }
@@ -127,15 +127,15 @@ impl SqliteLane {
             let desk = &holding.desks[self.lane];
             (desk.seen, desk.heard, holding.lease)
         };
-        let mut glance = self.glance(seen).await?;
-        if seen.is_some_and(|seen| seen.newest < glance.newest) {
+        let mut look = self.glance(seen).await?;
+        if seen.is_some_and(|seen| seen.newest < look.newest) {
             seen = None;
             self.base.holding().desks[self.lane].seen = None;
-            glance = self.glance(seen).await?;
+            look = self.glance(seen).await?;
         }
         let (may, runs_down) = {
             let holding = self.base.holding();
-            (holding.may(self.lane, &glance, lease), holding.runs_down(&glance, lease))
+            (holding.may(self.lane, &look, lease), holding.runs_down(&look, lease))
         };
         if runs_down {
             self.writer.run(Renewing { lane: self.lane }).await?;
@@ -143,8 +143,8 @@ impl SqliteLane {
         if matches!(may, May::Keep | May::Take) || rings != heard {
             return Ok(None);
         }
-        let moment = if may == May::Nothing { Some(glance.until) } else { glance.due };
-        let next = moment.map_or(Duration::MAX, |moment| moment.since(glance.now));
+        let moment = if may == May::Nothing { Some(look.until) } else { look.due };
+        let next = moment.map_or(Duration::MAX, |moment| moment.since(look.now));
         Ok(Some(next.max(Duration::from_millis(1))))
     }
 }
@@ -160,14 +160,14 @@ impl Work for Renewing {
     const DURABLE: bool = false;
 
     async fn run(&mut self, base: &Base, conn: &mut SqliteConnection) -> Result<(), Fault> {
-        let cursor = base.holding().desks[self.lane].hand.cursor();
-        let glance = Glance::read(base, conn, cursor, Millis(i64::MIN)).await?;
+        let cursor = base.holding().desks[self.lane].cursor(SHARD);
+        let look = glance(base, conn, cursor, Millis(i64::MIN)).await?;
         let (may, lease) = {
             let holding = base.holding();
-            (holding.may(self.lane, &glance, holding.lease), holding.lease)
+            (holding.may(self.lane, &look, holding.lease), holding.lease)
         };
         if matches!(may, May::Renew | May::Keep) {
-            renew(base, conn, glance.fence, glance.now + lease, None).await?;
+            renew(base, conn, look.mark, look.now + lease, None).await?;
         }
         Ok(())
     }
@@ -185,34 +185,34 @@ impl Work for Releasing {
     const DURABLE: bool = false;
 
     async fn run(&mut self, base: &Base, conn: &mut SqliteConnection) -> Result<(), Fault> {
-        let Some(fence) = base.holding().held() else { return Ok(()) };
-        let glance = Glance::read(base, conn, 0, Millis(i64::MIN)).await?;
-        if base.holding().lost(&glance) {
-            base.holding().lose();
+        let Some(held) = base.holding().held(SHARD) else { return Ok(()) };
+        let fence = held.newest;
+        let look = glance(base, conn, 0, Millis(i64::MIN)).await?;
+        if base.holding().lost(&look) {
+            base.holding().lose(SHARD);
             return Ok(());
         }
         let (back, out, alone) = {
             let holding = base.holding();
             let desk = &holding.desks[self.lane];
             let back: Vec<(i64, i64)> =
-                desk.later_out().map(|number| (number, glance.now.0)).collect();
-            let others = holding.desks.iter().enumerate().filter(|(at, _)| *at != self.lane);
-            let alone = others.into_iter().all(|(_, desk)| desk.is_empty());
-            (back, holding.out(&desk.hot_out()), alone)
+                desk.later_out(SHARD).map(|number| (number, look.now.0)).collect();
+            let alone = holding.is_quiet(SHARD, Some(self.lane));
+            (back, json(&holding.out(SHARD, &desk.hot_out(SHARD))), alone)
         };
-        run(&base.sql.release_later, conn, &back, glance.now).await?;
+        run(&base.sql.release_later, conn, &back, look.now).await?;
         if alone {
-            let query = base.sql.hand_over.query().bind(SHARD).bind(&base.owner).bind(fence.0);
+            let query = base.sql.hand_over.query().bind(LEASE).bind(&base.owner).bind(fence.0);
             query.execute(conn).await?;
-            base.holding().lose();
+            base.holding().lose(SHARD);
         } else {
-            renew(base, conn, fence, glance.until, Some(out)).await?;
-            base.holding().desks[self.lane].clear();
+            renew(base, conn, fence, look.until, Some(out)).await?;
+            base.holding().desks[self.lane].clear(SHARD);
         }
         Ok(())
     }
 
     fn undone(&mut self, base: &Base) {
-        base.holding().lose();
+        base.holding().lose(SHARD);
     }
 }

@@ -13,7 +13,6 @@ mod error;
 mod examine;
 mod find;
 mod glance;
-mod holding;
 mod hot;
 mod inbox;
 mod lane;
@@ -40,12 +39,12 @@ use self::catalog::SqliteCatalog;
 use self::chores::SqliteChores;
 pub use self::connect::path;
 use self::error::closed;
-use self::holding::Desk;
 use self::inbox::SqliteInbox;
 use self::lane::SqliteLane;
 use self::put::Putting;
-pub use self::statements::check_table;
 use self::writer::Writer;
+use crate::given::check_events;
+use crate::own::Desk;
 use crate::{Finding, Lane, Outbox, Schema, Setup};
 
 /// One relay's handle on an outbox in an SQLite file.
@@ -85,7 +84,7 @@ impl Outbox for Sqlite {
     }
 
     async fn put(&self, events: &[Event], due: Option<Millis>) -> Result<(), StoreError> {
-        put::check(events)?;
+        check_events(events)?;
         self.writer.run(Putting { events: events.to_vec(), due }).await?;
         self.ring();
         Ok(())

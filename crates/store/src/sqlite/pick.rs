@@ -9,8 +9,9 @@ use sqlx::{Row, SqliteConnection};
 
 use super::base::Base;
 use super::error::Fault;
-use super::glance::Glance;
+use super::glance::SHARD;
 use super::rows;
+use crate::own::{Look, Room};
 
 /// On which shelves something may be due.
 #[derive(Clone, Copy)]
@@ -22,16 +23,13 @@ pub(super) struct Shelves {
 /// A claim under way.
 pub(super) struct Pick {
     pub(super) lane: usize,
-    pub(super) want: Want,
+    pub(super) room: Room,
     pub(super) now: Millis,
     pub(super) until: Millis,
     /// The newest later row's number.
     pub(super) newest: i64,
     pub(super) fence: Fence,
     pub(super) claims: Vec<Claim>,
-    pub(super) bytes: usize,
-    /// Whether nothing more may be taken: a suspect goes alone.
-    pub(super) closed: bool,
     /// Whether every later row that is due was looked at.
     pub(super) all_seen: bool,
     /// Whether the lease row must name more hot rows.
@@ -41,17 +39,15 @@ pub(super) struct Pick {
 }
 
 impl Pick {
-    pub(super) fn new(lane: usize, want: Want, glance: &Glance, fence: Fence) -> Pick {
+    pub(super) fn new(lane: usize, want: Want, look: &Look, fence: Fence) -> Pick {
         Pick {
             lane,
-            want,
-            now: glance.now,
-            until: glance.now + want.lease,
-            newest: glance.newest,
+            room: Room::new(want),
+            now: look.now,
+            until: look.now + want.lease,
+            newest: look.newest,
             fence,
             claims: Vec::new(),
-            bytes: 0,
-            closed: false,
             all_seen: true,
             named: false,
             bad: Vec::new(),
@@ -64,7 +60,7 @@ impl Pick {
         base: &Base,
         conn: &mut SqliteConnection,
     ) -> Result<(), Fault> {
-        if base.holding().desks[self.lane].informed {
+        if base.holding().desks[self.lane].part(SHARD).informed {
             return Ok(());
         }
         let holders = base.sql.holders.query().fetch_all(conn).await?;
@@ -73,20 +69,15 @@ impl Pick {
         for row in holders {
             let (number, birth) = (row.try_get(0)?, row.try_get(1)?);
             if desk.lane.topics.take(&rows::lenient(&row, 3)?) {
-                desk.hand.hold(Some(&rows::lenient(&row, 2)?), birth, number);
+                desk.part(SHARD).hand.hold(Some(&rows::lenient(&row, 2)?), birth, number);
             }
         }
-        desk.informed = true;
+        desk.part(SHARD).informed = true;
         Ok(())
     }
 
     pub(super) fn taken(&self) -> usize {
         self.claims.len()
-    }
-
-    /// Tells whether a payload fits beside what was taken.
-    pub(super) fn fits(&self, size: usize) -> bool {
-        self.taken() == 0 || self.bytes + size <= self.want.bytes
     }
 
     /// Takes what is due, on either shelf.
@@ -96,7 +87,7 @@ impl Pick {
         conn: &mut SqliteConnection,
         shelves: Shelves,
     ) -> Result<(), Fault> {
-        let begins_hot = base.holding().desks[self.lane].hand.begins_hot();
+        let begins_hot = base.holding().desks[self.lane].turns.begin_hot();
         if begins_hot && shelves.hot {
             self.hot(base, conn).await?;
         }
@@ -105,12 +96,12 @@ impl Pick {
         } else {
             self.all_seen = !shelves.later;
         }
-        if !begins_hot && !self.closed && shelves.hot {
+        if !begins_hot && !self.room.closed && shelves.hot {
             self.hot(base, conn).await?;
         }
         let later = self.claims.iter().filter(|claim| claim.address.shelf == Shelf::Later).count();
         let hot = self.claims.len() - later;
-        base.holding().desks[self.lane].hand.close(later, hot);
+        base.holding().desks[self.lane].turns.close(later, hot);
         self.bury(base, conn).await
     }
 
@@ -178,5 +169,5 @@ impl Pick {
 }
 
 pub(super) fn address(shelf: Shelf, number: i64) -> Address {
-    Address { shelf, shard: 0, number }
+    Address { shelf, shard: SHARD, number }
 }

@@ -1,7 +1,7 @@
 //! Putting events down, in a transaction of our own or in the caller's.
 
 use async_trait::async_trait;
-use event::{Cause, Code, Event, Limits, Millis, Payload, StoreError};
+use event::{Event, Millis, Payload};
 use sqlx::SqliteConnection;
 
 use super::base::Base;
@@ -26,16 +26,6 @@ impl Work for Putting {
         }
         Ok(())
     }
-}
-
-/// Refuses what no database and no broker could carry.
-pub(super) fn check(events: &[Event]) -> Result<(), StoreError> {
-    for event in events {
-        event.check(&Limits::default()).map_err(|invalid| {
-            StoreError::Broken(Cause::new(Code::BadEvent, format!("{}: {invalid}", event.id)))
-        })?;
-    }
-    Ok(())
 }
 
 /// Writes one event.

@@ -8,8 +8,9 @@ use serde::Serialize;
 use sqlx::{Row, SqliteConnection};
 
 use super::base::Base;
+use super::claim::json as named;
 use super::error::Fault;
-use super::glance::SHARD;
+use super::glance::{LEASE, SHARD};
 use super::statements::Sql;
 use super::writer::Work;
 
@@ -42,7 +43,7 @@ impl Work for Settling {
                     self.apply(base, &fresh, now);
                 }
                 None => {
-                    base.holding().lose();
+                    base.holding().lose(SHARD);
                     return Ok(self.answer(&vec![true; stale.len()]));
                 }
             }
@@ -52,7 +53,7 @@ impl Work for Settling {
 
     fn undone(&mut self, base: &Base) {
         if self.applied {
-            base.holding().lose();
+            base.holding().lose(SHARD);
         }
     }
 }
@@ -66,7 +67,8 @@ impl Settling {
         let fresh = |end: &Settlement| {
             desk.in_flight(end.address, end.fence).is_some() && once.insert(end.address)
         };
-        (holding.held().unwrap_or_default(), self.ends.iter().map(fresh).collect())
+        let newest = holding.held(SHARD).map(|held| held.newest);
+        (newest.unwrap_or_default(), self.ends.iter().map(fresh).collect())
     }
 
     /// Asks the lease row whether nobody has taken it since. Returns the clock if so.
@@ -86,9 +88,9 @@ impl Settling {
         let out = ends().any(|end| back(&end)).then(|| {
             let hot = ends().filter(|end| end.address.shelf == Shelf::Hot);
             let less: BTreeSet<i64> = hot.map(|end| end.address.number).collect();
-            base.holding().out(&less)
+            named(&base.holding().out(SHARD, &less))
         });
-        let query = base.sql.settle.query().bind(base.now()).bind(SHARD).bind(&base.owner);
+        let query = base.sql.settle.query().bind(base.now()).bind(LEASE).bind(&base.owner);
         let query = query.bind(fence.0).bind(done as i64).bind(out);
         match query.fetch_optional(conn).await? {
             Some(row) => Ok(Some(Millis(row.try_get(0)?))),

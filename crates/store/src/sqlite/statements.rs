@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use event::{Cause, Code, StoreError};
 use sqlx::sqlite::SqliteArguments;
 use sqlx::{AssertSqlSafe, Sqlite};
 
@@ -88,32 +87,9 @@ pub(super) fn migration(file: &str, table: &str) -> String {
     file.replace("{outbox}", table)
 }
 
-/// Checks a table's name against the allow-list: 1 to 48 letters, digits and `_`, no digit first.
-pub fn check_table(name: &str) -> Result<(), StoreError> {
-    let letter = |c: char| c.is_ascii_alphabetic() || c == '_';
-    let first = name.chars().next().is_some_and(letter);
-    if first && name.len() <= 48 && name.chars().all(|c| letter(c) || c.is_ascii_digit()) {
-        return Ok(());
-    }
-    let detail = format!(
-        "{name:?} is no name for a table; take 1 to 48 letters, digits and _, no digit first"
-    );
-    Err(StoreError::Broken(Cause::new(Code::ConfigInvalid, detail)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_table_name_can_never_carry_sql() {
-        for good in ["outbox", "_o1", &"a".repeat(48)] {
-            check_table(good).unwrap();
-        }
-        for bad in ["", "1a", "a b", "a;drop", "a\"", "é", &"a".repeat(49)] {
-            check_table(bad).unwrap_err();
-        }
-    }
 
     #[test]
     fn every_statement_says_which_index_serves_it_and_what_it_locks() {

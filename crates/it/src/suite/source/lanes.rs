@@ -98,7 +98,8 @@ pub async fn a_key_that_waits_in_one_lane_does_not_wait_in_another(ground: &dyn 
 pub async fn a_lane_that_releases_takes_nothing_from_another(ground: &dyn Ground) {
     let (one, other) = (relay(ground).await, relay(ground).await);
     let (a, rest) = two(&one);
-    one.put(&[on("a.x"), on("b.x"), on("b.x")]).await;
+    // One key is one shard.
+    one.put(&[on("a.x").key("1"), on("b.x").key("1"), on("b.x").key("1")]).await;
     let back = claim(&a, 10).await;
     let kept = claim(&rest, 1).await;
     a.release().await.expect("the store releases");

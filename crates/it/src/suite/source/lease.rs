@@ -177,7 +177,10 @@ pub async fn a_clock_that_is_set_back_hands_nothing_out_twice(ground: &dyn Groun
     let in_hand = owner.claim(1).await;
     ground.clock().set_back(100 * LEASE);
     owner.put(&[keyed("3")]).await;
-    assert_eq!(standby.claim(10).await, []);
+    // A shard in which nothing was before has no owner yet.
+    if ground.traits().shards == 1 {
+        assert_eq!(standby.claim(10).await, []);
+    }
     let rest = owner.claim(10).await;
     assert_eq!(rest.len(), 2, "what waits does not wait for the clock");
     assert!(!ids(&rest).contains(&in_hand[0].event.id));

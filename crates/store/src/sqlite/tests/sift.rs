@@ -1,5 +1,6 @@
 //! What a lane remembers of the rows of others.
 
+use super::super::glance::SHARD;
 use super::*;
 use event::{Millis, Pattern};
 
@@ -19,8 +20,9 @@ async fn a_lane_passes_the_rows_of_others_once_and_finds_its_own_that_come_betwe
     place.outbox.put(&[other(), other(), other()], ago(10)).await.unwrap();
 
     assert_eq!(lane.claim(&want()).await.unwrap(), []);
-    let passed = place.outbox.base.holding().desks[0].passed;
-    assert_eq!(passed.place(), (Millis(now.0 - 10_000), 3), "the next claim starts behind them");
+    let passed = place.outbox.base.holding().desks[0].part(SHARD).passed;
+    let behind = (Millis(now.0 - 10_000), 3);
+    assert_eq!((passed.due, passed.number), behind, "the next claim starts behind them");
 
     let (early, late) = (Event::new("a.x", "T", "{}"), Event::new("a.x", "T", "{}"));
     place.outbox.put(std::slice::from_ref(&late), ago(5)).await.unwrap();

@@ -7,9 +7,9 @@ use event::{Cause, Code, Cursor, EventId, Listed, Millis, StoreError};
 
 /// A place in the order of time, newest first; with an empty identity, after all of a moment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Mark {
-    pub(super) created: i64,
-    pub(super) id: String,
+pub(crate) struct Mark {
+    pub(crate) created: i64,
+    pub(crate) id: String,
 }
 
 impl Mark {
@@ -17,7 +17,7 @@ impl Mark {
         Mark { created: i64::MAX, id: String::new() }
     }
 
-    pub(super) fn below(created: i64) -> Mark {
+    pub(crate) fn below(created: i64) -> Mark {
         Mark { created, id: String::new() }
     }
 
@@ -28,44 +28,44 @@ impl Mark {
 
 /// Where a search of all tables has come to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Reach {
+pub(crate) struct Reach {
     /// In the tables that are read by time.
-    pub(super) after: Mark,
+    pub(crate) after: Mark,
     /// The number of the newest hot row of this stretch.
-    pub(super) top: i64,
+    pub(crate) top: i64,
     /// Within the stretch.
-    pub(super) hot_after: Mark,
+    pub(crate) hot_after: Mark,
 }
 
 /// What one page does not look at.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Cut {
+pub(crate) struct Cut {
     /// Hot rows up to this number, the newest of which was created then.
-    pub(super) hot: Option<(i64, i64)>,
+    pub(crate) hot: Option<(i64, i64)>,
     /// Rows of the other tables that are older than this.
-    pub(super) floor: Option<i64>,
+    pub(crate) floor: Option<i64>,
 }
 
 impl Cut {
     /// Returns back to when everything was looked at, if not to the beginning.
-    pub(super) fn searched_to(&self) -> Option<i64> {
+    pub(crate) fn searched_to(&self) -> Option<i64> {
         self.hot.map(|(_, created)| created).max(self.floor)
     }
 
     /// Tells whether the stretch of hot rows is what ends the page's search. Then all of it
     /// belongs to this page, even rows whose producer dated them back.
-    pub(super) fn ends_stretch(&self) -> bool {
+    pub(crate) fn ends_stretch(&self) -> bool {
         self.hot.is_some_and(|(_, created)| self.floor.is_none_or(|floor| floor <= created))
     }
 }
 
 impl Reach {
-    pub(super) fn start() -> Reach {
+    pub(crate) fn start() -> Reach {
         Reach { after: Mark::start(), top: i64::MAX, hot_after: Mark::start() }
     }
 
     /// Goes on after the last row of a full page.
-    pub(super) fn after_page(self, last: &Listed, cut: &Cut) -> Reach {
+    pub(crate) fn after_page(self, last: &Listed, cut: &Cut) -> Reach {
         let last = Mark::of(last);
         let floor = cut.searched_to().map(Mark::below);
         let after = floor.map_or_else(|| last.clone(), |floor| last.clone().max(floor));
@@ -73,7 +73,7 @@ impl Reach {
     }
 
     /// Goes on where the search of this page ended.
-    pub(super) fn after_search(self, to: i64, cut: &Cut) -> Reach {
+    pub(crate) fn after_search(self, to: i64, cut: &Cut) -> Reach {
         let floor = Mark::below(to);
         let after = self.after.min(floor.clone());
         match cut.hot {
@@ -82,7 +82,7 @@ impl Reach {
         }
     }
 
-    pub(super) fn cursor(&self) -> Cursor {
+    pub(crate) fn cursor(&self) -> Cursor {
         let Reach { after, top, hot_after } = self;
         let mut text = format!("{}.{}.{top}", after.created, after.id);
         if hot_after != after {
@@ -91,7 +91,7 @@ impl Reach {
         Cursor(text)
     }
 
-    pub(super) fn read(Cursor(text): &Cursor) -> Result<Reach, StoreError> {
+    pub(crate) fn read(Cursor(text): &Cursor) -> Result<Reach, StoreError> {
         let parts: Vec<&str> = text.split('.').collect();
         let reach = match parts[..] {
             [created, id, top] => mark(created, id).zip(top.parse().ok()).map(|(after, top)| {
@@ -118,7 +118,7 @@ fn mark(created: &str, id: &str) -> Option<Mark> {
 }
 
 /// Returns the moment that an identity of the seventh version was made at.
-pub(super) fn made_at(id: EventId) -> Option<Millis> {
+pub(crate) fn made_at(id: EventId) -> Option<Millis> {
     let uuid = id.uuid();
     let millis = i64::try_from(uuid.as_u128() >> 80).ok()?;
     (uuid.get_version_num() == 7).then_some(Millis(millis))

@@ -1,0 +1,80 @@
+//! A server of one's own, for a test that must kill it. Those of the world are shared.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use it::world::need;
+use tempfile::TempDir;
+
+/// A fresh instance of a server of the world, with the same settings.
+pub(crate) struct Instance {
+    /// Where to connect.
+    pub(crate) url: String,
+    recipe: Vec<String>,
+    run: PathBuf,
+    child: Child,
+    folder: TempDir,
+}
+
+impl Instance {
+    /// Starts one. It takes a while until it answers.
+    pub(crate) fn start(server: &str) -> Result<Instance> {
+        let server = need(server);
+        // A short path, for the server puts a socket into it.
+        let folder = tempfile::tempdir_in(server.run.join("tmp").canonicalize()?)?;
+        // The server may run as another user.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
+        let data = folder.path().join("data").display().to_string();
+        let mut copy = Command::new("cp");
+        copy.args(["--archive", "--sparse=always", server.detail("template"), &data]);
+        ensure!(copy.status()?.success(), "the template cannot be copied");
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let words: Vec<String> = serde_json::from_str(server.detail("recipe"))?;
+        let port = port.to_string();
+        let words = words.iter().map(|word| word.replace("{data}", &data).replace("{port}", &port));
+        let recipe: Vec<_> = words.collect();
+        let shared = server.socket.port().to_string();
+        let url = server.detail("url").replace(&shared, &port);
+        let child = spawn(&recipe, &server.run, &folder)?;
+        Ok(Instance { url, recipe, run: server.run, child, folder })
+    }
+
+    /// Kills it as nothing that it could prepare for, and returns when it is gone.
+    pub(crate) fn kill(&mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Starts it again on what the dead one left.
+    pub(crate) fn revive(&mut self) -> Result<()> {
+        self.child = spawn(&self.recipe, &self.run, &self.folder)?;
+        Ok(())
+    }
+
+    /// Fails with its last words when it has ended.
+    pub(crate) fn lives(&mut self) -> Result<()> {
+        let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+        ensure!(self.child.try_wait()?.is_none(), "the server ended:\n{log}");
+        Ok(())
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        let _ = self.kill();
+    }
+}
+
+fn spawn(recipe: &[String], run: &Path, folder: &TempDir) -> Result<Child> {
+    let (program, args) = recipe.split_first().context("a recipe begins with a program")?;
+    let log = File::options().create(true).append(true).open(folder.path().join("log"))?;
+    let mut command = Command::new(program);
+    // However the test ends, the instance ends with the run.
+    command.args(args).env("POSTBOX_RUN", run).current_dir("/").stdin(Stdio::null());
+    command.stdout(log.try_clone()?).stderr(log).spawn().context("the server does not start")
+}

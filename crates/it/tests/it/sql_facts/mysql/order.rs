@@ -1,0 +1,46 @@
+//! Numbers of AUTO_INCREMENT against the order of commits.
+
+use anyhow::{Context, Result};
+
+use crate::sql_facts::home::{Home, until};
+
+facts!(on_the_mysql_family: [
+    a_cursor_over_auto_increment_loses_the_row_that_commits_late,
+    a_prepared_transaction_outlives_its_session_and_stays_in_sight,
+]);
+
+/// Rule: rows are claimed by being there; a floor moves only past what can no longer appear.
+async fn a_cursor_over_auto_increment_loses_the_row_that_commits_late(home: &Home) -> Result<()> {
+    let (mut late, mut reader) = (home.mysql().await?, home.mysql().await?);
+    late.run("CREATE TABLE event (seq BIGINT PRIMARY KEY AUTO_INCREMENT, n INT)").await?;
+    late.run("BEGIN").await?;
+    late.run("INSERT INTO event (n) VALUES (1)").await?;
+    reader.run("INSERT INTO event (n) VALUES (2)").await?;
+    let cursor = reader.one::<i64>("SELECT MAX(seq) FROM event").await?;
+    assert_eq!(cursor, 2);
+    late.run("COMMIT").await?;
+    let next = format!("SELECT seq FROM event WHERE seq > {cursor}");
+    assert_eq!(reader.all::<i64>(next).await?, [0; 0]);
+    assert_eq!(reader.all::<i64>("SELECT seq FROM event ORDER BY seq").await?, [1, 2]);
+    Ok(())
+}
+
+/// Rule: the floor waits for every transaction in `innodb_trx`, whether it has a session or not.
+async fn a_prepared_transaction_outlives_its_session_and_stays_in_sight(home: &Home) -> Result<()> {
+    let (mut late, mut observer) = (home.mysql().await?, home.mysql().await?);
+    late.run("CREATE TABLE event (seq BIGINT PRIMARY KEY AUTO_INCREMENT, n INT)").await?;
+    let name = late.one::<String>("SELECT DATABASE()").await?;
+    late.run(format!("XA START '{name}'; INSERT INTO event (n) VALUES (1)")).await?;
+    let session = late.id().await?;
+    let transaction = observer.transaction_of(session).await?.context("none is open")?;
+    late.run(format!("XA END '{name}'; XA PREPARE '{name}'")).await?;
+    late.close().await?;
+    until(async || Ok(observer.transaction_of(session).await?.is_none())).await?;
+    let in_sight = format!(
+        "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_id = '{transaction}'"
+    );
+    assert_eq!(observer.one::<i64>(in_sight).await?, 1);
+    observer.run(format!("XA COMMIT '{name}'")).await?;
+    assert_eq!(observer.one::<i64>("SELECT COUNT(*) FROM event").await?, 1);
+    Ok(())
+}

@@ -1,0 +1,28 @@
+-- What a relay sees at one look: the clock, each shard's lease, and whether anything waits.
+-- $1 the clock or NULL for the database's, $2 the owner, $3 shards, $4 where each look begins,
+-- $5 due times already seen; $6 shards, $7 transactions, $8 from where their end shows more.
+-- Index: the primary keys of the lease and of the hot table, {outbox}_later_due. Locks nothing.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
+),
+late AS MATERIALIZED (
+    SELECT open.shard, min(open.seq) AS seq
+    FROM unnest($6::smallint[], $7::text[], $8::bigint[]) AS open (shard, xid, seq)
+    WHERE pg_visible_in_snapshot(open.xid::xid8, pg_current_snapshot())
+    GROUP BY open.shard
+)
+SELECT clock.now, want.shard, lease.owner, lease.since, lease.lease_until,
+    CASE WHEN lease.owner = $2 AND lease.lease_until > clock.now THEN true
+        ELSE EXISTS (SELECT 1 FROM {outbox} AS hot WHERE hot.shard = want.shard) END AS hot,
+    EXISTS (SELECT 1 FROM {outbox} AS hot
+        WHERE hot.shard = want.shard AND hot.seq > least(want.seq, late.seq)) AS ahead,
+    (SELECT later.due_at FROM {outbox}_later AS later
+        WHERE later.shard = want.shard AND later.due_at > $5
+        ORDER BY later.shard, later.due_at LIMIT 1) AS due,
+    (SELECT max(later.number) FROM {outbox}_later AS later) AS newest,
+    pg_current_snapshot()::text AS snapshot
+FROM clock
+CROSS JOIN unnest($3::smallint[], $4::bigint[]) AS want (shard, seq)
+JOIN {outbox}_lease AS lease ON lease.name = 'shard:' || want.shard
+LEFT JOIN late ON late.shard = want.shard
+ORDER BY want.shard

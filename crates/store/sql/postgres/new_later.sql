@@ -1,0 +1,24 @@
+-- Reads which new later rows of each shard are due before a place, in the order in which they
+-- became so.
+-- $1 shards, $2 their newest numbers that are not new, $3 due times and $4 numbers: what comes up
+-- to there; $5 shards, $6 transactions, $7 from where their end shows more.
+-- Index: the primary key of the later table. Locks nothing.
+WITH late AS MATERIALIZED (
+    SELECT open.shard, min(open.newest) AS newest
+    FROM unnest($5::smallint[], $6::text[], $7::bigint[]) AS open (shard, xid, newest)
+    WHERE pg_visible_in_snapshot(open.xid::xid8, pg_current_snapshot())
+    GROUP BY open.shard
+),
+want AS MATERIALIZED (
+    SELECT named.shard, least(named.newest, late.newest) AS newest, named.due_at, named.number
+    FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::bigint[])
+        AS named (shard, newest, due_at, number)
+    LEFT JOIN late ON late.shard = named.shard
+)
+SELECT later.number, later.seq, later.topic, later.biz_key, later.unexplained,
+    coalesce(octet_length(later.payload), octet_length(later.payload_bytes)) AS size,
+    later.due_at, later.shard
+FROM {outbox}_later AS later JOIN want ON want.shard = later.shard
+WHERE later.number > (SELECT min(want.newest) FROM want) AND later.number > want.newest
+    AND (later.due_at, later.number) <= (want.due_at, want.number)
+ORDER BY later.due_at, later.number

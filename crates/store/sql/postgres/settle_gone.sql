@@ -1,0 +1,28 @@
+-- Settles published hot rows at one stroke, without history. A shard that does not come back was
+-- taken since, and nothing of it was changed.
+-- $1 the clock or NULL for the database's, $2 the owner, $3 shards, $4 since when they are ours,
+-- $5 how many were published; $6 shards, $7 numbers.
+-- Index: the primary keys of the lease and of the hot table. Locks: the leases named, in one order
+-- for everybody, and the rows that go.
+WITH want AS MATERIALIZED (
+    SELECT lease.name, named.shard, named.since, named.done
+    FROM unnest($3::smallint[], $4::bigint[], $5::bigint[]) AS named (shard, since, done)
+    JOIN {outbox}_lease AS lease ON lease.name = 'shard:' || named.shard
+    WHERE lease.owner = $2 AND lease.since = named.since
+    ORDER BY lease.name
+    FOR NO KEY UPDATE OF lease
+),
+counted AS (
+    UPDATE {outbox}_lease AS lease SET sent = lease.sent + want.done
+    FROM want
+    WHERE lease.name = want.name AND lease.owner = $2 AND lease.since = want.since
+    RETURNING want.shard
+),
+gone AS (
+    DELETE FROM {outbox} AS hot
+    USING counted, unnest($6::smallint[], $7::bigint[]) AS ends (shard, seq)
+    WHERE ends.shard = counted.shard AND hot.shard = ends.shard AND hot.seq = ends.seq
+)
+SELECT shard,
+    coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
+FROM counted

@@ -1,0 +1,42 @@
+//! What an examination of any database finds, in words for a person.
+
+use event::Millis;
+
+use crate::{Finding, Grade, Schema};
+
+/// How far the two clocks may be apart before a person should know.
+const APART: u64 = 2_000;
+
+/// Makes a finding.
+pub(crate) fn finding(grade: Grade, what: &str, detail: impl Into<String>) -> Finding {
+    Finding { grade, what: what.to_owned(), detail: detail.into() }
+}
+
+/// Says whether the schema is the one that this program works with.
+pub(crate) fn schema(Schema { found, wanted }: Schema) -> Finding {
+    let (grade, detail) = match found {
+        _ if found == wanted => (Grade::Good, format!("version {found}")),
+        _ if found > wanted => {
+            (Grade::Bad, format!("version {found} is newer than {wanted}; take a newer postbox"))
+        }
+        _ => (Grade::Bad, format!("version {found}, wanted {wanted}; run postbox migrate")),
+    };
+    finding(grade, "schema", detail)
+}
+
+/// Says how far the database's clock and this machine's are apart.
+pub(crate) fn clock(database: Millis, machine: Millis) -> Finding {
+    let apart = database.0.abs_diff(machine.0);
+    let grade = if apart > APART { Grade::Warn } else { Grade::Good };
+    let detail = format!("the database's clock and this machine's are {apart} ms apart");
+    finding(grade, "clock", detail)
+}
+
+/// Says which statements are not run as they should be, and what to do about it.
+pub(crate) fn plan(wrong: &[String], advice: &str) -> Finding {
+    if wrong.is_empty() {
+        let detail = "claims, settlements and searches are served by indexes";
+        return finding(Grade::Good, "plan", detail);
+    }
+    finding(Grade::Bad, "plan", format!("{}; {advice}", wrong.join("; ")))
+}

@@ -1,0 +1,207 @@
+//! One lane's part of what a relay holds: in each shard, how far it has read and what it has in
+//! flight.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use event::{Address, Claim, Fence, Hand, Millis, Moment, Order, Outcome, Shelf, Turns};
+
+use super::Passed;
+use super::sight::{Late, Sight};
+use crate::Lane;
+
+/// What a later row in flight had behind it when it was claimed.
+struct Kept {
+    attempts: u32,
+    trail: Vec<Moment>,
+    until: Millis,
+}
+
+/// Up to where a lane has looked at the later table, and in vain.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen {
+    pub(crate) now: Millis,
+    pub(crate) newest: i64,
+}
+
+/// One lane's part of everything.
+pub(crate) struct Desk {
+    pub(crate) lane: Lane,
+    pub(crate) seen: Option<Seen>,
+    /// Whose turn it is, where a claim has room for retries only.
+    pub(crate) turns: Turns,
+    /// Whether the newest claim found that another relay holds what waits.
+    pub(crate) stands_by: bool,
+    /// Whether rows stand between this lane's own that it cannot take.
+    pub(crate) mixed: bool,
+    /// The ring that the newest claim has heard.
+    pub(crate) heard: u64,
+    parts: BTreeMap<u16, Part>,
+}
+
+/// One lane's part of one shard.
+pub(crate) struct Part {
+    pub(crate) hand: Hand,
+    /// Whether the hand knows which keys wait for another attempt.
+    pub(crate) informed: bool,
+    pub(crate) passed: Passed,
+    /// What may still appear below the cursor.
+    pub(crate) sight: Sight,
+    /// What may still appear among the later rows that are not new.
+    pub(crate) late: Late,
+    /// Hot rows in flight, and until when.
+    hot: BTreeMap<i64, Millis>,
+    later: HashMap<i64, Kept>,
+}
+
+impl Part {
+    fn new(order: Order) -> Part {
+        Part {
+            hand: Hand::new(order),
+            informed: false,
+            passed: Passed::default(),
+            sight: Sight::default(),
+            late: Late::default(),
+            hot: BTreeMap::new(),
+            later: HashMap::new(),
+        }
+    }
+}
+
+impl Desk {
+    pub(crate) fn new(lane: Lane) -> Desk {
+        Desk {
+            lane,
+            seen: None,
+            turns: Turns::default(),
+            stands_by: false,
+            mixed: false,
+            heard: 0,
+            parts: BTreeMap::new(),
+        }
+    }
+
+    /// Returns the lane's part of a shard.
+    pub(crate) fn part(&mut self, shard: u16) -> &mut Part {
+        let order = self.lane.order;
+        self.parts.entry(shard).or_insert_with(|| Part::new(order))
+    }
+
+    /// Returns the lane's part of a shard, if it ever looked there.
+    pub(crate) fn known(&self, shard: u16) -> Option<&Part> {
+        self.parts.get(&shard)
+    }
+
+    /// Returns the number after which the lane has not looked at hot rows of a shard.
+    pub(crate) fn cursor(&self, shard: u16) -> i64 {
+        self.parts.get(&shard).map_or(0, |part| part.hand.cursor())
+    }
+
+    /// Starts a shard again with nothing.
+    pub(crate) fn clear(&mut self, shard: u16) {
+        self.parts.remove(&shard);
+        self.seen = None;
+    }
+
+    /// Tells whether a claim has outlived its lease.
+    pub(crate) fn overdue(&self, shard: u16, now: Millis) -> bool {
+        self.parts.get(&shard).is_some_and(|part| part.hand.overdue(now))
+    }
+
+    /// Tells whether nothing of a shard is in flight.
+    pub(crate) fn is_quiet(&self, shard: u16) -> bool {
+        self.parts.get(&shard).is_none_or(|part| part.hand.is_empty())
+    }
+
+    /// Remembers a claim that the hand has taken.
+    pub(crate) fn keep(&mut self, claim: &Claim, until: Millis, trail: Vec<Moment>) {
+        let number = claim.address.number;
+        let part = self.part(claim.address.shard);
+        match claim.address.shelf {
+            Shelf::Hot => {
+                part.hot.insert(number, until);
+            }
+            Shelf::Later => {
+                part.later.insert(number, Kept { attempts: claim.attempt, trail, until });
+            }
+        }
+    }
+
+    /// Returns the rows of a shard whose claims have outlived their leases.
+    pub(crate) fn outlived(&self, shard: u16, now: Millis) -> Vec<Address> {
+        let Some(part) = self.parts.get(&shard) else { return Vec::new() };
+        let hot = part.hot.iter().filter(|(_, until)| **until <= now);
+        let hot = hot.map(|(number, _)| Address { shelf: Shelf::Hot, shard, number: *number });
+        let later = part.later.iter().filter(|(_, kept)| kept.until <= now);
+        let later =
+            later.map(|(number, _)| Address { shelf: Shelf::Later, shard, number: *number });
+        hot.chain(later).collect()
+    }
+
+    /// Lets go of the claims that have outlived their leases. Returns their hot rows; later rows
+    /// are due by their own time.
+    pub(crate) fn lapse(&mut self, shard: u16, now: Millis) -> Vec<(i64, Millis)> {
+        let part = self.part(shard);
+        let lapsed = part.hand.lapse(now);
+        let mut hot = Vec::new();
+        for Address { shelf, number, .. } in &lapsed {
+            match shelf {
+                Shelf::Hot => hot.extend(part.hot.remove(number).map(|until| (*number, until))),
+                Shelf::Later => drop(part.later.remove(number)),
+            }
+        }
+        if !lapsed.is_empty() {
+            self.seen = None;
+        }
+        hot
+    }
+
+    /// Returns what a row had behind it that is in flight under this fence.
+    pub(crate) fn in_flight(&self, address: Address, fence: Fence) -> Option<(u32, &[Moment])> {
+        let part = self.parts.get(&address.shard)?;
+        if !part.hand.has(address, fence) {
+            return None;
+        }
+        match address.shelf {
+            Shelf::Hot => part.hot.contains_key(&address.number).then_some((1, &[])),
+            Shelf::Later => {
+                part.later.get(&address.number).map(|kept| (kept.attempts, &kept.trail[..]))
+            }
+        }
+    }
+
+    /// Takes an outcome in. The row is not due before `now`, whatever becomes of it.
+    pub(crate) fn settle(
+        &mut self,
+        address: Address,
+        fence: Fence,
+        outcome: &Outcome,
+        now: Millis,
+    ) {
+        let part = self.part(address.shard);
+        match address.shelf {
+            Shelf::Hot => {
+                part.hot.remove(&address.number);
+            }
+            Shelf::Later => {
+                part.later.remove(&address.number);
+            }
+        }
+        part.hand.settle(address, fence, outcome);
+        part.passed.spoil(now);
+        self.seen = None;
+    }
+
+    /// Returns the hot rows of a shard in flight, and until when.
+    pub(crate) fn hot(&self, shard: u16) -> impl Iterator<Item = (i64, Millis)> + '_ {
+        let part = self.parts.get(&shard);
+        part.into_iter().flat_map(|part| part.hot.iter().map(|(seq, until)| (*seq, *until)))
+    }
+
+    pub(crate) fn hot_out(&self, shard: u16) -> BTreeSet<i64> {
+        self.hot(shard).map(|(seq, _)| seq).collect()
+    }
+
+    pub(crate) fn later_out(&self, shard: u16) -> impl Iterator<Item = i64> + '_ {
+        self.parts.get(&shard).into_iter().flat_map(|part| part.later.keys().copied())
+    }
+}

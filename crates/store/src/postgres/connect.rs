@@ -1,0 +1,145 @@
+//! How a connection is made: which settings, verified, and which servers are refused.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use event::{Cause, Code, StoreError};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions, PgConnection, Row};
+
+use super::error::Fault;
+
+/// How long a server may take to let us in.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The oldest version that has what the statements need.
+const OLDEST: i32 = 130_000;
+
+/// What every connection is set to. A plan that was right for an empty table must be right for a
+/// full one, so plans are made once and only from indexes.
+const SETTINGS: [(&str, &str); 12] = [
+    ("default_transaction_isolation", "read committed"),
+    ("default_transaction_read_only", "off"),
+    ("statement_timeout", "10s"),
+    ("lock_timeout", "5s"),
+    ("idle_in_transaction_session_timeout", "10s"),
+    ("plan_cache_mode", "force_generic_plan"),
+    ("enable_seqscan", "off"),
+    ("enable_bitmapscan", "off"),
+    ("enable_hashjoin", "off"),
+    ("enable_mergejoin", "off"),
+    ("jit", "off"),
+    ("synchronous_commit", ""),
+];
+
+/// Whether a commit waits for the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Commit {
+    /// It does, as the server says: what was answered stays.
+    Sure,
+    /// It does not: a crash of the server costs a repetition, never an event.
+    Quick,
+}
+
+/// Reads the address.
+pub(super) fn options(url: &str) -> Result<PgConnectOptions, StoreError> {
+    let refuse = |detail: String| StoreError::Broken(Cause::new(Code::ConfigInvalid, detail));
+    let options = PgConnectOptions::from_str(url)
+        .map_err(|error| refuse(format!("no PostgreSQL address: {error}")))?;
+    Ok(options.application_name("postbox").disable_statement_logging())
+}
+
+/// Says which database an address leads to, whoever asks for it.
+pub(crate) fn home(url: &str) -> Result<String, StoreError> {
+    let options = options(url)?;
+    let database = options.get_database().unwrap_or(options.get_username());
+    Ok(format!("{}:{}/{database}", options.get_host(), options.get_port()))
+}
+
+/// Connects, sets the connection up, and refuses a server that cannot be written to.
+pub(super) async fn connect(
+    options: &PgConnectOptions,
+    commit: Commit,
+) -> Result<PgConnection, Fault> {
+    let connecting = tokio::time::timeout(PATIENCE, async {
+        let mut conn = options.connect().await.map_err(|error| unreached(options, error))?;
+        prepare(&mut conn, commit).await?;
+        Ok(conn)
+    });
+    connecting.await.unwrap_or_else(|_| {
+        let detail = format!("the server did not let us in within {PATIENCE:?}");
+        Err(StoreError::Down(Cause::new(Code::StoreDown, detail)).into())
+    })
+}
+
+/// Says where nobody answers.
+fn unreached(options: &PgConnectOptions, error: sqlx::Error) -> Fault {
+    let sqlx::Error::Io(error) = error else { return error.into() };
+    let (host, port) = (options.get_host(), options.get_port());
+    let detail = format!("no PostgreSQL server answers at {host}:{port}: {error}");
+    StoreError::Down(Cause::new(Code::StoreDown, detail)).into()
+}
+
+async fn prepare(conn: &mut PgConnection, commit: Commit) -> Result<(), Fault> {
+    let row = sqlx::query(
+        "SELECT current_setting('server_version_num')::int, version(), pg_is_in_recovery(), \
+         current_setting('synchronous_commit')",
+    )
+    .fetch_one(&mut *conn)
+    .await?;
+    refuse(row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)?;
+    let usual: String = row.try_get(3)?;
+    for (name, value) in SETTINGS {
+        let value = match (name, commit) {
+            ("synchronous_commit", Commit::Quick) => "off",
+            ("synchronous_commit", Commit::Sure) => &usual,
+            _ => value,
+        };
+        let set = sqlx::query("SELECT set_config($1, $2, false)").persistent(false);
+        let row = set.bind(name).bind(value).fetch_one(&mut *conn).await?;
+        let now: String = row.try_get(0)?;
+        if now != value {
+            let detail = format!("the server keeps {name} at {now} though {value} was asked for");
+            return Err(StoreError::Broken(Cause::new(Code::StoreBroken, detail)).into());
+        }
+    }
+    Ok(())
+}
+
+/// Refuses what is too old, only looks like PostgreSQL, or cannot be written to now.
+fn refuse(number: i32, version: &str, standby: bool) -> Result<(), StoreError> {
+    let broken = |detail: String| Err(StoreError::Broken(Cause::new(Code::StoreBroken, detail)));
+    if let Some(kind) = ["CockroachDB", "Yugabyte", "-YB-"].iter().find(|it| version.contains(**it))
+    {
+        return broken(format!("{kind} numbers rows out of order, and an outbox needs the order"));
+    }
+    if number < OLDEST {
+        return broken(format!("{version} is too old; an outbox needs PostgreSQL 13 or newer"));
+    }
+    if standby {
+        let detail = "the server is a standby and cannot be written to";
+        return Err(StoreError::Down(Cause::new(Code::StoreDown, detail)));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_old_or_foreign_is_refused_and_a_standby_may_be_asked_again() {
+        refuse(150_020, "PostgreSQL 15.20 on x86_64", false).unwrap();
+        let standby = refuse(150_020, "PostgreSQL 15.20", true).unwrap_err();
+        assert!(matches!(standby, StoreError::Down(_)), "{standby}");
+        for (number, version) in [(120_000, "PostgreSQL 12"), (150_000, "CockroachDB CCL v24")] {
+            let broken = refuse(number, version, false).unwrap_err();
+            assert!(matches!(broken, StoreError::Broken(_)), "{broken}");
+        }
+    }
+
+    #[test]
+    fn an_address_must_be_one() {
+        options("postgres://me@127.0.0.1:5432/orders").unwrap();
+        options("postgres://me@127.0.0.1:no/orders").unwrap_err();
+    }
+}

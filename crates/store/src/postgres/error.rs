@@ -1,0 +1,108 @@
+//! What PostgreSQL's answers mean to a caller: wait and ask again, or stop and tell a person.
+
+use event::{Cause, Code, StoreError};
+use thiserror::Error;
+
+/// Why a piece of work on the database did not succeed.
+#[derive(Debug, Error)]
+pub(super) enum Fault {
+    /// The database said so, and what was asked of it is undone.
+    #[error(transparent)]
+    Sql(#[from] sqlx::Error),
+    /// It was judged already.
+    #[error(transparent)]
+    Judged(#[from] StoreError),
+}
+
+impl Fault {
+    /// Tells whether the same work may succeed at once: it met another's, and one had to yield.
+    pub(super) fn yields(&self) -> bool {
+        let Fault::Sql(sqlx::Error::Database(error)) = self else { return false };
+        matches!(error.code().as_deref(), Some("40001" | "40P01"))
+    }
+}
+
+impl From<Fault> for StoreError {
+    fn from(fault: Fault) -> StoreError {
+        match fault {
+            Fault::Sql(error) => judge(&error),
+            Fault::Judged(error) => error,
+        }
+    }
+}
+
+/// Judges an error by its SQLSTATE.
+pub(super) fn judge(error: &sqlx::Error) -> StoreError {
+    let database = match error {
+        sqlx::Error::Database(database) => database,
+        sqlx::Error::Io(_)
+        | sqlx::Error::Protocol(_)
+        | sqlx::Error::PoolTimedOut
+        | sqlx::Error::PoolClosed
+        | sqlx::Error::WorkerCrashed => {
+            return StoreError::Down(Cause::new(Code::StoreDown, error));
+        }
+        _ => return StoreError::Broken(Cause::new(Code::StoreBroken, error)),
+    };
+    verdict(&database.code().unwrap_or_default(), database.message())
+}
+
+/// Says what an SQLSTATE means, and what to do about it.
+fn verdict(state: &str, message: &str) -> StoreError {
+    let cause = |code, advice: &str| Cause::new(code, format!("{message} ({state}){advice}"));
+    let down = |code, advice| StoreError::Down(cause(code, advice));
+    let broken = |code, advice| StoreError::Broken(cause(code, advice));
+    match state {
+        // Serialization, deadlock, lock not available, timed out, an aborted transaction.
+        "40001" | "40P01" | "55P03" | "57014" | "25P02" => down(Code::StoreBusy, ""),
+        "42P01" | "42703" => broken(Code::SchemaMissing, "; run postbox migrate"),
+        "28P01" | "28000" => {
+            broken(Code::StoreBroken, "; check the user and the password of the outbox's url")
+        }
+        "3D000" => broken(Code::StoreBroken, "; check the database of the outbox's url"),
+        "42501" => broken(Code::StoreBroken, "; grant it to the user of the outbox's url"),
+        "53300" => down(Code::StoreBusy, "; raise max_connections, or lower what others keep open"),
+        // After a failover the address leads to a standby for a while.
+        "25006" => down(Code::StoreDown, "; the server takes no writes now"),
+        // Text that no UTF-8 database can keep.
+        "22021" => broken(Code::BadEvent, ""),
+        // Connections, resources, shutdown, and what the server's disk or memory did.
+        state if ["08", "53", "57", "58"].iter().any(|class| state.starts_with(class)) => {
+            down(Code::StoreDown, "")
+        }
+        _ => broken(Code::StoreBroken, ""),
+    }
+}
+
+/// Makes the answer of a handle that was closed.
+pub(super) fn closed() -> StoreError {
+    StoreError::Down(Cause::new(Code::StoreDown, "this handle on the outbox was closed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_person_must_mend_is_broken_and_the_rest_may_be_asked_again() {
+        for (state, code) in [
+            ("42P01", Code::SchemaMissing),
+            ("28P01", Code::StoreBroken),
+            ("3D000", Code::StoreBroken),
+            ("22021", Code::BadEvent),
+        ] {
+            let StoreError::Broken(cause) = verdict(state, "") else { panic!("{state}") };
+            assert_eq!(cause.code, code, "{state}");
+        }
+        for (state, code) in [
+            ("53300", Code::StoreBusy),
+            ("40P01", Code::StoreBusy),
+            ("25006", Code::StoreDown),
+            ("57P01", Code::StoreDown),
+            ("57P03", Code::StoreDown),
+        ] {
+            let StoreError::Down(cause) = verdict(state, "") else { panic!("{state}") };
+            assert_eq!(cause.code, code, "{state}");
+        }
+    }
+}

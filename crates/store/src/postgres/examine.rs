@@ -1,0 +1,81 @@
+//! A look at version, settings, schema, plans and clock, in words for a person.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use event::{Millis, StoreError};
+use sqlx::{PgConnection, Row};
+
+use super::base::Base;
+use super::connect::Commit;
+use super::error::Fault;
+use super::glance::clock;
+use super::plan::plan_of;
+use super::schema;
+use super::work::Work;
+use crate::findings::{self, finding};
+use crate::{Finding, Grade, Schema};
+
+/// Looks at everything.
+pub(super) async fn examine(base: &Arc<Base>) -> Result<Vec<Finding>, StoreError> {
+    base.carry(Examining).await
+}
+
+struct Examining;
+
+#[async_trait]
+impl Work for Examining {
+    type Out = Vec<Finding>;
+    const COMMIT: Commit = Commit::Sure;
+
+    async fn run(&mut self, base: &Base, conn: &mut PgConnection) -> Result<Self::Out, Fault> {
+        let version: String =
+            sqlx::query("SELECT version()").fetch_one(&mut *conn).await?.try_get(0)?;
+        let version = version.split(" on ").next().unwrap_or_default().to_owned();
+        let mut findings = vec![finding(Grade::Good, "version", version)];
+        let found = schema::found(base, conn).await?;
+        findings.push(findings::schema(Schema { found, wanted: schema::WANTED }));
+        if found == schema::WANTED {
+            let shards = base.shards(conn).await?;
+            let detail = format!("{shards}, fixed when the tables were made");
+            findings.push(finding(Grade::Good, "shards", detail));
+            findings.push(findings::clock(clock(base, conn).await?, Millis::now()));
+            findings.push(plan(base, conn).await?);
+        }
+        Ok(findings)
+    }
+}
+
+/// Asks how a relay's work and a person's questions would be run: an index that was dropped by
+/// hand makes a scan of each.
+async fn plan(base: &Base, conn: &mut PgConnection) -> Result<Finding, Fault> {
+    let sql = &base.sql;
+    let served = [
+        ("glance", &sql.glance, "_later_due"),
+        ("due_later", &sql.due_later, "_later_due"),
+        ("new_later", &sql.new_later, "_later_pkey"),
+        ("holders", &sql.holders, "_later_holders"),
+        ("claim_hot", &sql.claim_hot, "_pkey"),
+        ("claim_later", &sql.claim_later, "_later_pkey"),
+        ("settle_sent", &sql.settle_sent, "_pkey"),
+        ("retry_hot", &sql.retry_hot, "_pkey"),
+        ("find_hot", &sql.find_hot, "_pkey"),
+        ("find_later", &sql.find_later, "_later_created"),
+        ("find_dead", &sql.find_dead, "_dead_created"),
+        ("find_dead_id", &sql.find_dead_id, "_dead_id"),
+        ("find_sent", &sql.find_sent, "_sent_created"),
+        ("find_sent_id", &sql.find_sent_id, "_sent_id"),
+        ("find_sent_key", &sql.find_sent_key, "_sent_key"),
+        ("trim_inbox", &sql.trim_inbox, "_inbox_updated"),
+    ];
+    let mut wrong = Vec::new();
+    for (name, sql, index) in served {
+        let steps = plan_of(sql, conn).await?;
+        let index = format!("{}{index}", base.table);
+        if !steps.iter().any(|step| step.contains(&format!("using {index} "))) {
+            wrong.push(format!("{name} does not use {index}"));
+        }
+    }
+    let advice = "make a missing index again (postbox migrate --print shows it)";
+    Ok(findings::plan(&wrong, advice))
+}

@@ -1,0 +1,143 @@
+//! The tables as a listing reads them, all at one moment.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use event::{Filter, Listed, Millis};
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::{PgConnection, Postgres, Row};
+
+use super::base::Base;
+use super::error::Fault;
+use super::glance::clock;
+use super::rows;
+use super::statements::Sql;
+use crate::listing::{Asked, Part, Place, Stretch, Tables};
+
+/// The tables, read through one transaction.
+pub(super) struct Shelves<'a> {
+    pub(super) base: &'a Base,
+    pub(super) conn: &'a mut PgConnection,
+}
+
+#[async_trait]
+impl Tables for Shelves<'_> {
+    type Fault = Fault;
+
+    async fn now(&mut self) -> Result<i64, Fault> {
+        Ok(clock(self.base, self.conn).await?.0)
+    }
+
+    async fn read(
+        &mut self,
+        asked: &Asked<'_>,
+        place: Place,
+        part: Part,
+    ) -> Result<Vec<Listed>, Fault> {
+        let sql = self.statement(place, asked.filter);
+        let query = bind(sql, asked, place, part);
+        query.fetch_all(&mut *self.conn).await?.iter().map(listed).collect()
+    }
+
+    async fn stretch(&mut self, top: i64) -> Result<Stretch, Fault> {
+        let query = self.base.sql.find_hot_floor.query().bind(top).bind(self.base.many);
+        let row = query.fetch_one(&mut *self.conn).await?;
+        let below: Option<i64> = row.try_get(1)?;
+        Ok(Stretch { top: row.try_get(0)?, below: below.zip(row.try_get(2)?) })
+    }
+
+    async fn floor(
+        &mut self,
+        place: Place,
+        created: i64,
+        key: Option<&str>,
+    ) -> Result<Option<i64>, Fault> {
+        let sql = &self.base.sql;
+        let query = match (place, key) {
+            (Place::Hot | Place::Later, _) => sql.find_later_floor.query(),
+            (Place::Dead, _) => sql.find_dead_floor.query(),
+            (Place::Sent, Some(_)) => sql.find_sent_key_floor.query(),
+            (Place::Sent, None) => sql.find_sent_floor.query(),
+        };
+        let query = query.bind(created).bind(self.base.many);
+        let query = match (place, key) {
+            (Place::Sent, Some(key)) => query.bind(key),
+            _ => query,
+        };
+        let row = query.fetch_optional(&mut *self.conn).await?;
+        Ok(row.map(|row| row.try_get(0)).transpose()?)
+    }
+
+    async fn near(&mut self, made: i64) -> Result<Option<Part>, Fault> {
+        let query = self.base.sql.find_hot_near.query().bind(made);
+        let row = query.fetch_optional(&mut *self.conn).await?;
+        Ok(row.map(|row| row.try_get(0)).transpose()?.map(|low| (low, self.base.many)))
+    }
+
+    async fn behind(&mut self, keys: Vec<String>) -> Result<HashMap<String, i64>, Fault> {
+        let query = self.base.sql.behind.query().bind(keys).bind(self.base.many);
+        let mut counts = HashMap::new();
+        for row in query.fetch_all(&mut *self.conn).await? {
+            counts.insert(rows::text(&row, 0)?.to_owned(), row.try_get(1)?);
+        }
+        Ok(counts)
+    }
+}
+
+impl<'a> Shelves<'a> {
+    fn statement(&self, place: Place, filter: &Filter) -> &'a Sql {
+        let sql = &self.base.sql;
+        match (place, filter.id.is_some()) {
+            (Place::Hot, true) => &sql.find_hot_id,
+            (Place::Hot, false) => &sql.find_hot,
+            (Place::Later, true) => &sql.find_later_id,
+            (Place::Later, false) => &sql.find_later,
+            (Place::Dead, true) => &sql.find_dead_id,
+            (Place::Dead, false) => &sql.find_dead,
+            (Place::Sent, true) => &sql.find_sent_id,
+            (Place::Sent, false) if filter.key.is_some() => &sql.find_sent_key,
+            (Place::Sent, false) => &sql.find_sent,
+        }
+    }
+}
+
+/// Gives a statement what it asks for: the server counts, so nothing more and nothing less.
+fn bind<'q>(
+    sql: &Sql,
+    asked: &'q Asked<'_>,
+    place: Place,
+    part: Part,
+) -> sqlx::query::Query<'q, Postgres, PgArguments> {
+    let Filter { id, key, kind, topic, status, code } = asked.filter;
+    let (id, status) = (id.map(|id| id.to_string()), status.map(|status| status.as_str()));
+    let after = asked.after(place);
+    let query = sql.query().bind(after.created).bind(&after.id);
+    let query = query.bind(asked.page.payloads).bind(asked.limit());
+    let query = query.bind(key.as_deref()).bind(kind.as_deref()).bind(topic.as_deref());
+    match (place, id) {
+        (Place::Hot, id) => {
+            let query = query.bind(part.0).bind(part.1).bind(status).bind(asked.now);
+            if id.is_some() { query.bind(id) } else { query }
+        }
+        (Place::Later, id) => {
+            let query = query.bind(part.0).bind(code.as_deref()).bind(status).bind(asked.now);
+            if id.is_some() { query.bind(id).bind(part.1) } else { query }
+        }
+        (Place::Dead | Place::Sent, Some(id)) => query.bind(id).bind(code.as_deref()),
+        (Place::Dead | Place::Sent, None) => query.bind(part.0).bind(code.as_deref()),
+    }
+}
+
+fn listed(row: &PgRow) -> Result<Listed, Fault> {
+    let status: &str = row.try_get(8)?;
+    Ok(Listed {
+        event: rows::shown(row, 0)?,
+        status: status.parse().expect("a statement names a status"),
+        attempts: u32::try_from(row.try_get::<i32, _>(9)?).unwrap_or(u32::MAX),
+        next_attempt: row.try_get::<Option<i64>, _>(10)?.map(Millis),
+        trail: rows::trail(row, 11)?,
+        broker_id: row.try_get(12)?,
+        updated: Millis(row.try_get(13)?),
+        behind: 0,
+    })
+}

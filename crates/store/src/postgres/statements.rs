@@ -1,0 +1,124 @@
+//! The statements, one per file, under the names that an outbox has in this database.
+//!
+//! The table's name is the only thing ever put into a statement, and only from an allow-list.
+
+use std::sync::Arc;
+
+use sqlx::postgres::PgArguments;
+use sqlx::{AssertSqlSafe, Postgres};
+
+/// A statement's text.
+#[derive(Clone, Debug)]
+pub(super) struct Sql(Arc<str>);
+
+impl Sql {
+    fn load(file: &str, table: &str) -> Sql {
+        let code: Vec<&str> = file.lines().filter(|line| !line.starts_with("--")).collect();
+        Sql(code.join("\n").replace("{outbox}", table).into())
+    }
+
+    /// Starts a query.
+    pub(super) fn query<'q>(&self) -> sqlx::query::Query<'q, Postgres, PgArguments> {
+        sqlx::query(AssertSqlSafe(self.0.clone()))
+    }
+
+    /// Returns the text.
+    pub(super) fn text(&self) -> &Arc<str> {
+        &self.0
+    }
+
+    /// Returns how many parameters it takes.
+    pub(super) fn parameters(&self) -> usize {
+        let digits = |text: &str| text.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok();
+        self.0.split('$').skip(1).filter_map(digits).max().unwrap_or(0)
+    }
+}
+
+macro_rules! statements {
+    ($($name:ident)+) => {
+        /// Every statement.
+        #[derive(Debug)]
+        pub(super) struct Statements {
+            $(pub(super) $name: Sql,)+
+        }
+
+        impl Statements {
+            /// Names the outbox's tables.
+            pub(super) fn new(table: &str) -> Statements {
+                Statements {
+                    $($name: Sql::load(
+                        include_str!(concat!("../../sql/postgres/", stringify!($name), ".sql")),
+                        table,
+                    ),)+
+                }
+            }
+        }
+
+        #[cfg(test)]
+        impl Statements {
+            /// Returns the statements, in the order of `FILES`.
+            pub(super) fn all(&self) -> Vec<&Sql> {
+                vec![$(&self.$name,)+]
+            }
+        }
+
+        #[cfg(test)]
+        pub(super) const FILES: &[(&str, &str)] = &[
+            $((
+                stringify!($name),
+                include_str!(concat!("../../sql/postgres/", stringify!($name), ".sql")),
+            ),)+
+        ];
+    };
+}
+
+statements! {
+    attend behind claim_hot claim_later clock count dead_hot dead_later depart done_hot done_later
+    drop_hot drop_later due_later find_dead find_dead_floor find_dead_id find_hot find_hot_floor
+    find_hot_id find_hot_near find_later find_later_floor find_later_id find_sent find_sent_floor
+    find_sent_id find_sent_key find_sent_key_floor glance hand_over has_versions holders inbox_begin
+    inbox_finish inbox_look lapse lapse_later lock members new_later put put_later read_version
+    release_later renew requeue requeue_order retry_hot retry_later settle settle_gone settle_sent
+    shards take take_chores take_in trim_inbox trim_relays trim_sent write_version
+}
+
+/// The migrations, oldest first; the first makes the version table and counts as none.
+pub(super) const MIGRATIONS: &[&str] = &[
+    include_str!("../../sql/postgres/migrations/0000_versions.sql"),
+    include_str!("../../sql/postgres/migrations/0001_outbox.sql"),
+];
+
+/// Puts the table's name and the number of shards into a migration.
+pub(super) fn migration(file: &str, table: &str, shards: u16) -> String {
+    file.replace("{outbox}", table).replace("{mask}", &(shards - 1).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_statement_says_which_index_serves_it_and_what_it_locks() {
+        for (name, file) in FILES {
+            let head: String = file.lines().take_while(|line| line.starts_with("--")).collect();
+            assert!(head.contains("Index: ") && head.contains("Lock"), "{name}.sql");
+            let body = file.to_ascii_uppercase();
+            for banned in ["SELECT *", "INSERT IGNORE", ";"] {
+                let code: Vec<&str> = body.lines().filter(|line| !line.starts_with("--")).collect();
+                assert!(!code.join("\n").contains(banned), "{name}.sql: {banned}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_file_is_a_statement_and_every_statement_has_a_file() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/sql/postgres");
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut files: Vec<String> = files
+            .filter_map(|name| name.to_str().unwrap().strip_suffix(".sql").map(str::to_owned))
+            .collect();
+        files.sort();
+        let named: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();
+        assert_eq!(files, named);
+    }
+}
