@@ -25,9 +25,3 @@ pub enum Error {
     #[error(transparent)]
     Store(#[from] StoreError),
 }
-
-impl Error {
-    pub(crate) fn of(error: &sqlx::Error) -> Error {
-        Error::Store(store::sqlite::meaning(error))
-    }
-}

@@ -1,10 +1,10 @@
 //! Taking events in: the memory of a consumer group, in the consumer's own transaction.
 
 use event::{Begun, EventId};
-use sqlx::SqliteConnection;
 
 use crate::Error;
-use crate::outbox::{Outbox, USUAL, check_transaction};
+use crate::outbox::{Outbox, USUAL};
+use crate::tx::Tx;
 
 /// Takes an event in for a consumer group, in the open transaction.
 ///
@@ -30,21 +30,15 @@ use crate::outbox::{Outbox, USUAL, check_transaction};
 /// # Ok(())
 /// # }
 /// ```
-pub async fn take_in(tx: &mut SqliteConnection, group: &str, id: EventId) -> Result<bool, Error> {
+pub async fn take_in(tx: &mut impl Tx, group: &str, id: EventId) -> Result<bool, Error> {
     USUAL.take_in(tx, group, id).await
 }
 
 impl Outbox {
     /// Takes an event in for a consumer group. Returns `false` when that was done before.
-    pub async fn take_in(
-        &self,
-        tx: &mut SqliteConnection,
-        group: &str,
-        id: EventId,
-    ) -> Result<bool, Error> {
-        check_transaction(tx).await?;
-        let begun = self.tables.take_in(tx, group, id).await.map_err(|error| Error::of(&error))?;
-        match begun {
+    pub async fn take_in(&self, tx: &mut impl Tx, group: &str, id: EventId) -> Result<bool, Error> {
+        tx.check().await?;
+        match tx.take_in(&self.tables, group, id).await? {
             Begun::Go(_) => Ok(true),
             Begun::Done => Ok(false),
             Begun::Busy { until } => Err(Error::Busy { until }),

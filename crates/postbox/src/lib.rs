@@ -26,11 +26,13 @@ mod error;
 pub mod inbox;
 mod outbox;
 mod ring;
+mod tx;
 
 pub use error::Error;
 pub use event::{Event, EventId, Headers, Invalid, Limits, Millis, Payload};
 pub use outbox::{Outbox, put, put_at};
 pub use ring::Ring;
+pub use tx::Tx;
 
 /// Brings the outbox tables of a database up to date, making the file if it is not there.
 pub async fn migrate(url: &str) -> Result<(), Error> {

@@ -3,10 +3,9 @@
 use std::sync::LazyLock;
 
 use event::{Event, Limits, Millis};
-use sqlx::{Connection, SqliteConnection};
-use store::sqlite::Tables;
 
 use crate::Error;
+use crate::tx::{Tables, Tx};
 
 /// The outbox under its usual name.
 pub(crate) static USUAL: LazyLock<Outbox> =
@@ -33,55 +32,33 @@ impl Outbox {
     }
 
     /// Puts an event into the open transaction, to be published once that commits.
-    pub async fn put(&self, tx: &mut SqliteConnection, event: &Event) -> Result<(), Error> {
+    pub async fn put(&self, tx: &mut impl Tx, event: &Event) -> Result<(), Error> {
         self.write(tx, event, None).await
     }
 
     /// Puts an event into the open transaction, to be published from `due` on.
-    pub async fn put_at(
-        &self,
-        tx: &mut SqliteConnection,
-        event: &Event,
-        due: Millis,
-    ) -> Result<(), Error> {
+    pub async fn put_at(&self, tx: &mut impl Tx, event: &Event, due: Millis) -> Result<(), Error> {
         self.write(tx, event, Some(due)).await
     }
 
     async fn write(
         &self,
-        tx: &mut SqliteConnection,
+        tx: &mut impl Tx,
         event: &Event,
         due: Option<Millis>,
     ) -> Result<(), Error> {
         event.check(&self.limits)?;
-        check_transaction(tx).await?;
-        self.tables.put(tx, event, due).await.map_err(|error| Error::of(&error))
+        tx.check().await?;
+        tx.put(&self.tables, event, due).await
     }
 }
 
 /// Puts an event into the open transaction, to be published once that commits.
-pub async fn put(tx: &mut SqliteConnection, event: &Event) -> Result<(), Error> {
+pub async fn put(tx: &mut impl Tx, event: &Event) -> Result<(), Error> {
     USUAL.put(tx, event).await
 }
 
 /// Puts an event into the open transaction, to be published from `due` on.
-pub async fn put_at(tx: &mut SqliteConnection, event: &Event, due: Millis) -> Result<(), Error> {
+pub async fn put_at(tx: &mut impl Tx, event: &Event, due: Millis) -> Result<(), Error> {
     USUAL.put_at(tx, event, due).await
-}
-
-/// Refuses a connection that commits each statement by itself.
-pub(crate) async fn check_transaction(conn: &mut SqliteConnection) -> Result<(), Error> {
-    if conn.is_in_transaction() {
-        return Ok(());
-    }
-    // A transaction that was begun by hand is unknown to the driver, but SQLite refuses to begin
-    // another one inside it.
-    match sqlx::raw_sql("BEGIN").execute(&mut *conn).await {
-        Err(_) => Ok(()),
-        Ok(_) => {
-            let ended = sqlx::raw_sql("ROLLBACK").execute(&mut *conn).await;
-            ended.map_err(|error| Error::of(&error))?;
-            Err(Error::NoTransaction)
-        }
-    }
 }

@@ -1,4 +1,9 @@
-//! Every store keeps every promise.
+//! Every store keeps every promise, and says clearly why when it cannot.
+
+mod application;
+mod backlog;
+mod plans;
+mod refusals;
 
 mod memory {
     it::contract!(it::ground::memory);

@@ -5,10 +5,18 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use it::world::need;
 use tempfile::TempDir;
+
+/// How long the parts of a killed server may take to notice.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long to wait between two looks.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// A fresh instance of a server of the world, with the same settings.
 pub(crate) struct Instance {
@@ -47,6 +55,12 @@ impl Instance {
     pub(crate) fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
+        // The sessions of PostgreSQL outlive the process that made them, and may still commit.
+        let (began, data) = (Instant::now(), self.folder.path().join("data"));
+        while works_in(&data)? {
+            ensure!(began.elapsed() < PATIENCE, "a part of the server lives on");
+            sleep(LOOK);
+        }
         Ok(())
     }
 
@@ -68,6 +82,12 @@ impl Drop for Instance {
     fn drop(&mut self) {
         let _ = self.kill();
     }
+}
+
+/// Tells whether any process works in a folder, as each of a server does in its data.
+fn works_in(folder: &Path) -> Result<bool> {
+    let cwd = |process: fs::DirEntry| fs::read_link(process.path().join("cwd")).ok();
+    Ok(fs::read_dir("/proc")?.flatten().filter_map(cwd).any(|cwd| cwd == folder))
 }
 
 fn spawn(recipe: &[String], run: &Path, folder: &TempDir) -> Result<Child> {

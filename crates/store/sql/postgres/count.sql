@@ -8,8 +8,8 @@ WITH clock AS MATERIALIZED (
 ),
 flight AS MATERIALIZED (
     SELECT lease.shard, named.seq, named.until, lease.lease_until > clock.now AS live,
-        EXISTS (SELECT 1 FROM {outbox} AS hot
-            WHERE hot.shard = lease.shard AND hot.seq = named.seq) AS there
+        (SELECT hot.seq FROM {outbox} AS hot WHERE hot.shard = lease.shard
+            AND hot.seq = named.seq LIMIT 1) IS NOT NULL AS there
     FROM clock CROSS JOIN {outbox}_lease AS lease
     CROSS JOIN LATERAL unnest(lease.out_seq, lease.out_until) AS named (seq, until)
 ),
@@ -22,30 +22,34 @@ edge AS MATERIALIZED (
         (SELECT hot.created_at FROM {outbox} AS hot WHERE hot.shard = lease.shard
             AND hot.seq NOT IN (SELECT flight.seq FROM flight)
             ORDER BY hot.shard, hot.seq LIMIT 1) AS hot_due,
-        (SELECT later.due_at FROM clock CROSS JOIN {outbox}_later AS later
-            WHERE later.shard = lease.shard AND later.due_at <= clock.now
+        (SELECT later.due_at FROM {outbox}_later AS later
+            WHERE later.shard = lease.shard AND later.due_at <= (SELECT now FROM clock)
             ORDER BY later.shard, later.due_at LIMIT 1) AS later_due
     FROM {outbox}_lease AS lease WHERE lease.shard IS NOT NULL
 ),
-recent AS MATERIALIZED (SELECT max(number) - $3 AS number FROM {outbox}_later)
+span AS MATERIALIZED (
+    SELECT (SELECT number FROM {outbox}_later ORDER BY number LIMIT 1) AS later_first,
+        (SELECT number FROM {outbox}_later ORDER BY number DESC LIMIT 1) AS later_last,
+        (SELECT number FROM {outbox}_dead ORDER BY number LIMIT 1) AS dead_first,
+        (SELECT number FROM {outbox}_dead ORDER BY number DESC LIMIT 1) AS dead_last
+)
 SELECT clock.now,
     (SELECT count(*) FROM (SELECT 1 FROM {outbox} LIMIT $2) AS counted) AS hot,
     (SELECT max(last) - min(first) + 1 FROM edge) AS hot_span,
     (SELECT count(*) FROM flight WHERE live AND there) AS hot_out,
     (SELECT count(*) FROM (SELECT 1 FROM {outbox}_later LIMIT $2) AS counted) AS later,
-    (SELECT max(number) FROM {outbox}_later) - (SELECT min(number) FROM {outbox}_later) + 1
-        AS later_span,
+    span.later_last - span.later_first + 1 AS later_span,
     (SELECT count(*) FROM (SELECT 1 FROM {outbox}_later WHERE attempts = 0 LIMIT $2) AS counted)
         AS later_new,
-    (SELECT count(*) FROM {outbox}_later WHERE number > recent.number) AS recent,
-    (SELECT count(*) FROM {outbox}_later WHERE attempts = 0 AND number > recent.number)
+    (SELECT count(*) FROM {outbox}_later WHERE number > span.later_last - $3) AS recent,
+    (SELECT count(*) FROM {outbox}_later WHERE attempts = 0
+        AND number > span.later_last - $3)
         AS recent_new,
     (SELECT count(*) FROM {outbox}_later WHERE unexplained > 0 AND due_at > clock.now) AS later_out,
     (SELECT count(*) FROM (SELECT 1 FROM {outbox}_dead LIMIT $2) AS counted) AS dead,
-    (SELECT max(number) FROM {outbox}_dead) - (SELECT min(number) FROM {outbox}_dead) + 1
-        AS dead_span,
+    span.dead_last - span.dead_first + 1 AS dead_span,
     (SELECT sum(sent)::bigint FROM {outbox}_lease) AS sent,
     (SELECT min(hot_due) FROM edge) AS hot_due,
     (SELECT min(until) FROM flight WHERE NOT live AND until <= clock.now AND there) AS lapsed_due,
     (SELECT min(later_due) FROM edge) AS later_due
-FROM clock CROSS JOIN recent
+FROM clock CROSS JOIN span

@@ -10,7 +10,7 @@ CROSS JOIN LATERAL (
         coalesce(octet_length(later.payload), octet_length(later.payload_bytes)) AS size
     FROM {outbox}_later AS later
     WHERE later.shard = want.shard AND later.due_at <= $1
-        AND (later.due_at, later.number) > (want.due_at, want.number)
-    ORDER BY later.shard, later.due_at, later.number
+        AND (later.due_at, later.number + 0) > (want.due_at, want.number)
+    ORDER BY later.shard, later.due_at, later.number + 0
     LIMIT $5
 ) AS due

@@ -9,8 +9,12 @@ WITH flight AS MATERIALIZED (
 ),
 page AS MATERIALIZED (
     SELECT near.shard, near.seq
-    FROM {outbox}_lease AS lease JOIN {outbox} AS near
-        ON near.shard = lease.shard AND near.seq > $8 AND near.seq <= $9
+    FROM {outbox}_lease AS lease CROSS JOIN LATERAL (
+        SELECT one.shard, one.seq, one.event_id, one.topic, one.event_type, one.biz_key,
+            one.created_at
+        FROM {outbox} AS one WHERE one.shard = lease.shard AND one.seq > $8 AND one.seq <= $9
+        OFFSET 0
+    ) AS near
     WHERE (near.created_at, near.event_id) < ($1, $2)
         AND ($5::text IS NULL OR near.biz_key = $5) AND ($6::text IS NULL OR near.event_type = $6)
         AND ($7::text IS NULL OR near.topic = $7)
@@ -25,5 +29,9 @@ SELECT hot.event_id, hot.topic, hot.event_type, hot.biz_key,
     CASE WHEN flight.live THEN 'DISPATCHING' ELSE 'NEW' END AS status,
     (flight.seq IS NOT NULL)::int AS attempts, coalesce(flight.until, hot.created_at) AS due_at,
     NULL::text AS trail, NULL::text AS broker_message_id, hot.created_at AS moved_at
-FROM page JOIN {outbox} AS hot ON hot.shard = page.shard AND hot.seq = page.seq
+FROM page CROSS JOIN LATERAL (
+    SELECT one.shard, one.seq, one.event_id, one.topic, one.event_type, one.biz_key, one.payload,
+        one.payload_bytes, one.headers, one.created_at
+    FROM {outbox} AS one WHERE one.shard = page.shard AND one.seq = page.seq LIMIT 1
+) AS hot
 LEFT JOIN flight ON flight.shard = hot.shard AND flight.seq = hot.seq

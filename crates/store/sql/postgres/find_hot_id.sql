@@ -29,5 +29,9 @@ SELECT hot.event_id, hot.topic, hot.event_type, hot.biz_key,
     CASE WHEN flight.live THEN 'DISPATCHING' ELSE 'NEW' END AS status,
     (flight.seq IS NOT NULL)::int AS attempts, coalesce(flight.until, hot.created_at) AS due_at,
     NULL::text AS trail, NULL::text AS broker_message_id, hot.created_at AS moved_at
-FROM page JOIN {outbox} AS hot ON hot.shard = page.shard AND hot.seq = page.seq
+FROM page CROSS JOIN LATERAL (
+    SELECT one.shard, one.seq, one.event_id, one.topic, one.event_type, one.biz_key, one.payload,
+        one.payload_bytes, one.headers, one.created_at
+    FROM {outbox} AS one WHERE one.shard = page.shard AND one.seq = page.seq LIMIT 1
+) AS hot
 LEFT JOIN flight ON flight.shard = hot.shard AND flight.seq = hot.seq

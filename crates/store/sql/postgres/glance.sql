@@ -13,13 +13,15 @@ late AS MATERIALIZED (
 )
 SELECT clock.now, want.shard, lease.owner, lease.since, lease.lease_until,
     CASE WHEN lease.owner = $2 AND lease.lease_until > clock.now THEN true
-        ELSE EXISTS (SELECT 1 FROM {outbox} AS hot WHERE hot.shard = want.shard) END AS hot,
-    EXISTS (SELECT 1 FROM {outbox} AS hot
-        WHERE hot.shard = want.shard AND hot.seq > least(want.seq, late.seq)) AS ahead,
+        ELSE (SELECT hot.seq FROM {outbox} AS hot WHERE hot.shard = want.shard
+            ORDER BY hot.shard, hot.seq LIMIT 1) IS NOT NULL END AS hot,
+    (SELECT hot.seq FROM {outbox} AS hot
+        WHERE hot.shard = want.shard AND hot.seq > least(want.seq, late.seq)
+        ORDER BY hot.shard, hot.seq LIMIT 1) IS NOT NULL AS ahead,
     (SELECT later.due_at FROM {outbox}_later AS later
         WHERE later.shard = want.shard AND later.due_at > $5
         ORDER BY later.shard, later.due_at LIMIT 1) AS due,
-    (SELECT max(later.number) FROM {outbox}_later AS later) AS newest,
+    (SELECT later.number FROM {outbox}_later AS later ORDER BY later.number DESC LIMIT 1) AS newest,
     pg_current_snapshot()::text AS snapshot
 FROM clock
 CROSS JOIN unnest($3::smallint[], $4::bigint[]) AS want (shard, seq)

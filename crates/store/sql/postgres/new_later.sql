@@ -14,11 +14,18 @@ want AS MATERIALIZED (
     FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::bigint[])
         AS named (shard, newest, due_at, number)
     LEFT JOIN late ON late.shard = named.shard
+),
+fresh AS MATERIALIZED (
+    SELECT later.number, later.seq, later.topic, later.biz_key, later.unexplained,
+        coalesce(octet_length(later.payload), octet_length(later.payload_bytes)) AS size,
+        later.due_at, later.shard
+    FROM {outbox}_later AS later
+    WHERE later.number > (SELECT min(want.newest) FROM want)
+        AND later.due_at + 0 <= (SELECT max(want.due_at) FROM want)
+    ORDER BY later.number
 )
-SELECT later.number, later.seq, later.topic, later.biz_key, later.unexplained,
-    coalesce(octet_length(later.payload), octet_length(later.payload_bytes)) AS size,
-    later.due_at, later.shard
-FROM {outbox}_later AS later JOIN want ON want.shard = later.shard
-WHERE later.number > (SELECT min(want.newest) FROM want) AND later.number > want.newest
-    AND (later.due_at, later.number) <= (want.due_at, want.number)
-ORDER BY later.due_at, later.number
+SELECT fresh.number, fresh.seq, fresh.topic, fresh.biz_key, fresh.unexplained, fresh.size,
+    fresh.due_at, fresh.shard
+FROM fresh JOIN want ON want.shard = fresh.shard
+WHERE fresh.number > want.newest AND (fresh.due_at, fresh.number) <= (want.due_at, want.number)
+ORDER BY fresh.due_at, fresh.number

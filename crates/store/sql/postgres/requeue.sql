@@ -2,11 +2,16 @@
 -- Whoever deletes the dead row gives the new life, so it is given once.
 -- $1 the clock or NULL for the database's, $2 the identities.
 -- Index: {outbox}_dead_id. Locks: the rows that move.
-WITH gone AS (
-    DELETE FROM {outbox}_dead AS dead
-    USING unnest($2::text[]) WITH ORDINALITY AS named (event_id, place)
-    WHERE dead.event_id = named.event_id
-    RETURNING named.place, dead.number, dead.event_id, dead.topic, dead.event_type, dead.biz_key,
+WITH found AS MATERIALIZED (
+    SELECT near.ctid AS at, named.place
+    FROM unnest($2::text[]) WITH ORDINALITY AS named (event_id, place)
+    CROSS JOIN LATERAL (
+        SELECT dead.ctid FROM {outbox}_dead AS dead WHERE dead.event_id = named.event_id OFFSET 0
+    ) AS near
+),
+gone AS (
+    DELETE FROM {outbox}_dead AS dead USING found WHERE dead.ctid = found.at
+    RETURNING found.place, dead.number, dead.event_id, dead.topic, dead.event_type, dead.biz_key,
         dead.payload, dead.payload_bytes, dead.headers, dead.created_at, dead.trail
 )
 INSERT INTO {outbox}_later (event_id, topic, event_type, biz_key, payload, payload_bytes, headers,

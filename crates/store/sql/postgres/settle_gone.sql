@@ -18,10 +18,17 @@ counted AS (
     WHERE lease.name = want.name AND lease.owner = $2 AND lease.since = want.since
     RETURNING want.shard
 ),
+found AS MATERIALIZED (
+    SELECT near.ctid AS at
+    FROM unnest($6::smallint[], $7::bigint[]) AS ends (shard, seq)
+    JOIN counted ON counted.shard = ends.shard
+    CROSS JOIN LATERAL (
+        SELECT hot.ctid FROM {outbox} AS hot WHERE hot.shard = ends.shard AND hot.seq = ends.seq
+        LIMIT 1
+    ) AS near
+),
 gone AS (
-    DELETE FROM {outbox} AS hot
-    USING counted, unnest($6::smallint[], $7::bigint[]) AS ends (shard, seq)
-    WHERE ends.shard = counted.shard AND hot.shard = ends.shard AND hot.seq = ends.seq
+    DELETE FROM {outbox} AS hot USING found WHERE hot.ctid = found.at
 )
 SELECT shard,
     coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now

@@ -18,12 +18,19 @@ counted AS (
     WHERE lease.name = want.name AND lease.owner = $2 AND lease.since = want.since
     RETURNING want.shard
 ),
+found AS MATERIALIZED (
+    SELECT near.ctid AS at, ends.broker_id
+    FROM unnest($6::smallint[], $7::bigint[], $8::text[]) AS ends (shard, seq, broker_id)
+    JOIN counted ON counted.shard = ends.shard
+    CROSS JOIN LATERAL (
+        SELECT hot.ctid FROM {outbox} AS hot WHERE hot.shard = ends.shard AND hot.seq = ends.seq
+        LIMIT 1
+    ) AS near
+),
 gone AS (
-    DELETE FROM {outbox} AS hot
-    USING counted, unnest($6::smallint[], $7::bigint[], $8::text[]) AS ends (shard, seq, broker_id)
-    WHERE ends.shard = counted.shard AND hot.shard = ends.shard AND hot.seq = ends.seq
+    DELETE FROM {outbox} AS hot USING found WHERE hot.ctid = found.at
     RETURNING hot.seq, hot.event_id, hot.topic, hot.event_type, hot.biz_key, hot.payload,
-        hot.payload_bytes, hot.headers, hot.created_at, ends.broker_id
+        hot.payload_bytes, hot.headers, hot.created_at, found.broker_id
 ),
 kept AS (
     INSERT INTO {outbox}_sent (seq, event_id, topic, event_type, biz_key, payload, payload_bytes,

@@ -16,7 +16,7 @@ const OLDEST: i32 = 130_000;
 
 /// What every connection is set to. A plan that was right for an empty table must be right for a
 /// full one, so plans are made once and only from indexes.
-const SETTINGS: [(&str, &str); 12] = [
+const SETTINGS: [(&str, &str); 13] = [
     ("default_transaction_isolation", "read committed"),
     ("default_transaction_read_only", "off"),
     ("statement_timeout", "10s"),
@@ -25,6 +25,7 @@ const SETTINGS: [(&str, &str); 12] = [
     ("plan_cache_mode", "force_generic_plan"),
     ("enable_seqscan", "off"),
     ("enable_bitmapscan", "off"),
+    ("enable_sort", "off"),
     ("enable_hashjoin", "off"),
     ("enable_mergejoin", "off"),
     ("jit", "off"),

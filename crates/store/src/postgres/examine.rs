@@ -10,7 +10,7 @@ use super::base::Base;
 use super::connect::Commit;
 use super::error::Fault;
 use super::glance::clock;
-use super::plan::plan_of;
+use super::plan::{mistake, plan_of};
 use super::schema;
 use super::work::Work;
 use crate::findings::{self, finding};
@@ -49,32 +49,10 @@ impl Work for Examining {
 /// Asks how a relay's work and a person's questions would be run: an index that was dropped by
 /// hand makes a scan of each.
 async fn plan(base: &Base, conn: &mut PgConnection) -> Result<Finding, Fault> {
-    let sql = &base.sql;
-    let served = [
-        ("glance", &sql.glance, "_later_due"),
-        ("due_later", &sql.due_later, "_later_due"),
-        ("new_later", &sql.new_later, "_later_pkey"),
-        ("holders", &sql.holders, "_later_holders"),
-        ("claim_hot", &sql.claim_hot, "_pkey"),
-        ("claim_later", &sql.claim_later, "_later_pkey"),
-        ("settle_sent", &sql.settle_sent, "_pkey"),
-        ("retry_hot", &sql.retry_hot, "_pkey"),
-        ("find_hot", &sql.find_hot, "_pkey"),
-        ("find_later", &sql.find_later, "_later_created"),
-        ("find_dead", &sql.find_dead, "_dead_created"),
-        ("find_dead_id", &sql.find_dead_id, "_dead_id"),
-        ("find_sent", &sql.find_sent, "_sent_created"),
-        ("find_sent_id", &sql.find_sent_id, "_sent_id"),
-        ("find_sent_key", &sql.find_sent_key, "_sent_key"),
-        ("trim_inbox", &sql.trim_inbox, "_inbox_updated"),
-    ];
     let mut wrong = Vec::new();
-    for (name, sql, index) in served {
+    for (name, sql) in base.sql.all() {
         let steps = plan_of(sql, conn).await?;
-        let index = format!("{}{index}", base.table);
-        if !steps.iter().any(|step| step.contains(&format!("using {index} "))) {
-            wrong.push(format!("{name} does not use {index}"));
-        }
+        wrong.extend(mistake(name, sql, &base.table, &steps));
     }
     let advice = "make a missing index again (postbox migrate --print shows it)";
     Ok(findings::plan(&wrong, advice))

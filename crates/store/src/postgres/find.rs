@@ -75,7 +75,8 @@ impl Tables for Shelves<'_> {
     }
 
     async fn behind(&mut self, keys: Vec<String>) -> Result<HashMap<String, i64>, Fault> {
-        let query = self.base.sql.behind.query().bind(keys).bind(self.base.many);
+        let shards = i64::from(self.base.shards(self.conn).await?);
+        let query = self.base.sql.behind.query().bind(keys).bind(self.base.many / shards + 1);
         let mut counts = HashMap::new();
         for row in query.fetch_all(&mut *self.conn).await? {
             counts.insert(rows::text(&row, 0)?.to_owned(), row.try_get(1)?);

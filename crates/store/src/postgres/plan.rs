@@ -17,3 +17,72 @@ pub(super) async fn plan_of(sql: &Sql, conn: &mut PgConnection) -> Result<Vec<St
     let step = |row: &sqlx::postgres::PgRow| row.try_get::<String, _>(0);
     Ok(rows.iter().map(step).collect::<Result<_, _>>()?)
 }
+
+/// Statements that sort what they have found: as much as a page, a claim or an identity has, or one
+/// row of each shard.
+const SORTING: [&str; 22] = [
+    "behind",
+    "claim_hot",
+    "dead_hot",
+    "dead_later",
+    "find_dead_id",
+    "find_hot",
+    "find_hot_floor",
+    "find_hot_id",
+    "find_hot_near",
+    "find_sent_id",
+    "glance",
+    "hand_over",
+    "lapse",
+    "lock",
+    "new_later",
+    "renew",
+    "requeue",
+    "retry_hot",
+    "settle",
+    "settle_gone",
+    "settle_sent",
+    "trim_sent",
+];
+
+/// The tables that may be large, by how their names end.
+const LARGE: [&str; 5] = ["", "_later", "_dead", "_sent", "_inbox"];
+
+/// Says what is wrong with how a statement is run, if anything is.
+pub(super) fn mistake(name: &str, sql: &Sql, table: &str, steps: &[String]) -> Option<String> {
+    let tells = |text: &str| steps.iter().any(|step| step.contains(text));
+    let unused = |index: &&String| {
+        !tells(&format!("using {index} on")) && !tells(&format!("Arbiter Indexes: {index}"))
+    };
+    if let Some(index) = sql.indexes().iter().find(unused) {
+        return Some(format!("{name} does not use {index}"));
+    }
+    let large = LARGE.map(|end| format!("{table}{end}"));
+    if let Some(table) = large.iter().find(|table| reads_all(steps, table)) {
+        return Some(format!("{name} reads all of {table}"));
+    }
+    let sorts = |step: &String| node(step).starts_with("Sort  (");
+    let sorts = steps.iter().any(sorts) && !SORTING.contains(&name);
+    sorts.then(|| format!("{name} sorts what it reads"))
+}
+
+fn node(step: &str) -> &str {
+    step.trim_start().trim_start_matches("->  ")
+}
+
+/// Tells whether a step reads a table neither in a range of an index nor up to a limit.
+fn reads_all(steps: &[String], table: &str) -> bool {
+    let reads = |step: &str| {
+        let rest = step.split_once(" Scan").and_then(|(_, rest)| rest.split_once(" on "));
+        rest.and_then(|(_, rest)| rest.split(' ').next()) == Some(table)
+    };
+    let is = |at: Option<usize>, text: &str| {
+        at.and_then(|at| steps.get(at)).is_some_and(|step| node(step).starts_with(text))
+    };
+    let bounds = ["Index Cond", "TID Cond"];
+    let unbounded = |at: usize| {
+        let in_place = bounds.iter().any(|bound| is(Some(at + 1), bound));
+        !in_place && !is(at.checked_sub(1), "Limit  (")
+    };
+    (0..steps.len()).any(|at| reads(&steps[at]) && unbounded(at))
+}

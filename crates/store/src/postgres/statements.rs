@@ -7,31 +7,64 @@ use std::sync::Arc;
 use sqlx::postgres::PgArguments;
 use sqlx::{AssertSqlSafe, Postgres};
 
-/// A statement's text.
+/// A statement.
 #[derive(Clone, Debug)]
-pub(super) struct Sql(Arc<str>);
+pub(super) struct Sql {
+    text: Arc<str>,
+    /// The indexes that its header names.
+    indexes: Vec<String>,
+}
 
 impl Sql {
     fn load(file: &str, table: &str) -> Sql {
         let code: Vec<&str> = file.lines().filter(|line| !line.starts_with("--")).collect();
-        Sql(code.join("\n").replace("{outbox}", table).into())
+        let text = code.join("\n").replace("{outbox}", table).into();
+        Sql { text, indexes: indexes(file, table) }
     }
 
     /// Starts a query.
     pub(super) fn query<'q>(&self) -> sqlx::query::Query<'q, Postgres, PgArguments> {
-        sqlx::query(AssertSqlSafe(self.0.clone()))
+        sqlx::query(AssertSqlSafe(self.text.clone()))
     }
 
     /// Returns the text.
     pub(super) fn text(&self) -> &Arc<str> {
-        &self.0
+        &self.text
+    }
+
+    /// Returns the indexes that serve it.
+    pub(super) fn indexes(&self) -> &[String] {
+        &self.indexes
     }
 
     /// Returns how many parameters it takes.
     pub(super) fn parameters(&self) -> usize {
         let digits = |text: &str| text.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok();
-        self.0.split('$').skip(1).filter_map(digits).max().unwrap_or(0)
+        self.text.split('$').skip(1).filter_map(digits).max().unwrap_or(0)
     }
+}
+
+/// Reads which indexes a statement's header names.
+fn indexes(file: &str, table: &str) -> Vec<String> {
+    const KEYS: [(&str, &str); 6] = [
+        ("hot table", "pkey"),
+        ("later table", "later_pkey"),
+        ("history", "sent_pkey"),
+        ("inbox", "inbox_pkey"),
+        ("lease", "lease_pkey"),
+        ("relays", "relay_pkey"),
+    ];
+    let head: Vec<&str> = file.lines().map_while(|line| line.strip_prefix("-- ")).collect();
+    let head = head.join(" ");
+    let named = head.split("Index: ").nth(1).and_then(|rest| rest.split("Lock").next());
+    let named = named.unwrap_or_default();
+    let word = |c: char| !c.is_ascii_alphanumeric() && !"_{}".contains(c);
+    let own = named.split(word).filter(|word| word.starts_with("{outbox}_"));
+    let own = own.map(|name| name.replace("{outbox}", table));
+    let keys = KEYS
+        .iter()
+        .filter(|(of, _)| named.contains("primary key") && named.contains(&format!("the {of}")));
+    own.chain(keys.map(|(_, key)| format!("{table}_{key}"))).collect()
 }
 
 macro_rules! statements {
@@ -52,13 +85,10 @@ macro_rules! statements {
                     ),)+
                 }
             }
-        }
 
-        #[cfg(test)]
-        impl Statements {
-            /// Returns the statements, in the order of `FILES`.
-            pub(super) fn all(&self) -> Vec<&Sql> {
-                vec![$(&self.$name,)+]
+            /// Returns every statement with its name.
+            pub(super) fn all(&self) -> Vec<(&'static str, &Sql)> {
+                vec![$((stringify!($name), &self.$name),)+]
             }
         }
 

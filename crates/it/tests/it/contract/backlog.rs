@@ -1,0 +1,85 @@
+//! A lane beside another whose destination refuses everything: it passes that backlog once, and
+//! finds its own rows among it, whenever they were committed.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use event::{Order, Outcome, Receipt, Source, Topics, Want};
+use it::world::need;
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use store::{Lane, Outbox, Setup};
+
+const ROWS: i64 = 200_000;
+
+fn want() -> Want {
+    Want { limit: 100, bytes: 1 << 20, lease: Duration::from_secs(600) }
+}
+
+async fn outbox() -> (Setup, Arc<dyn Outbox>, Arc<dyn Source>) {
+    let table = format!("t{:016x}", fastrand::u64(..));
+    let setup = Setup { table, ..Setup::new(need("postgres").detail("url")) };
+    let outbox = store::open(&setup).await.unwrap();
+    outbox.migrate().await.unwrap();
+    let topics = Topics::of(vec![("a.*".parse().unwrap(), true)]);
+    let lane = outbox.lane(Lane { topics, order: Order::Hold });
+    (setup, outbox, lane)
+}
+
+/// Puts rows down that have been due for a minute.
+async fn delayed(conn: &mut PgConnection, table: &str, topic: &str, rows: i64) {
+    let sql = format!(
+        "INSERT INTO {table}_later (topic, event_type, biz_key, payload, attempts, due_at) \
+         SELECT '{topic}', 'T', 'k' || n, '{{}}', 1, \
+             (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 60000 \
+         FROM generate_series(1, {rows}) AS n"
+    );
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(conn).await.unwrap();
+}
+
+/// Claims until nothing more comes. Returns how many came, all of them published.
+async fn drain(lane: &Arc<dyn Source>) -> usize {
+    let mut came = 0;
+    loop {
+        let claims = lane.claim(&want()).await.unwrap();
+        if claims.is_empty() {
+            return came;
+        }
+        came += claims.len();
+        let done = Outcome::Done(Receipt { broker_id: None });
+        let ends: Vec<_> = claims.iter().map(|claim| claim.end(done.clone())).collect();
+        assert_eq!(lane.settle(&ends).await.unwrap().settled, claims.len());
+    }
+}
+
+#[tokio::test]
+async fn postgres_passes_the_backlog_of_another_lane_once() {
+    let (setup, outbox, lane) = outbox().await;
+    let mut conn = PgConnection::connect(&setup.url).await.unwrap();
+    delayed(&mut conn, &setup.table, "b.x", ROWS).await;
+    // As many claims as it takes to pass all of it.
+    for _ in 0..5 {
+        assert_eq!(lane.claim(&want()).await.unwrap(), []);
+    }
+    delayed(&mut conn, &setup.table, "a.x", 40).await;
+    let began = Instant::now();
+    assert_eq!(drain(&lane).await, 40);
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?} for 40 rows", began.elapsed());
+    outbox.close().await;
+}
+
+#[tokio::test]
+async fn postgres_finds_rows_among_a_passed_backlog_that_were_committed_late() {
+    let (setup, outbox, lane) = outbox().await;
+    let (url, table) = (&setup.url, &setup.table);
+    let mut early = PgConnection::connect(url).await.unwrap();
+    let mut open = early.begin().await.unwrap();
+    delayed(&mut open, table, "a.x", 3).await;
+    let mut conn = PgConnection::connect(url).await.unwrap();
+    delayed(&mut conn, table, "b.x", 50).await;
+    for _ in 0..3 {
+        assert_eq!(lane.claim(&want()).await.unwrap(), [], "nothing of it is committed");
+    }
+    open.commit().await.unwrap();
+    assert_eq!(drain(&lane).await, 3);
+    outbox.close().await;
+}
