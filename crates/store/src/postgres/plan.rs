@@ -20,7 +20,7 @@ pub(super) async fn plan_of(sql: &Sql, conn: &mut PgConnection) -> Result<Vec<St
 
 /// Statements that sort what they have found: as much as a page, a claim or an identity has, or one
 /// row of each shard.
-const SORTING: [&str; 22] = [
+const SORTING: [&str; 23] = [
     "behind",
     "claim_hot",
     "dead_hot",
@@ -38,6 +38,7 @@ const SORTING: [&str; 22] = [
     "new_later",
     "renew",
     "requeue",
+    "requeue_order",
     "retry_hot",
     "settle",
     "settle_gone",

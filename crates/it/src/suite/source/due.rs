@@ -111,7 +111,8 @@ pub async fn suspects_take_turns_with_fresh_rows(ground: &dyn Ground) {
         attempts.push(claims.iter().map(|claim| claim.attempt).collect::<Vec<_>>());
         one.end(&claims, &done()).await;
     }
-    assert_eq!(attempts, [vec![3], vec![1, 1], vec![3]]);
+    assert!(attempts[..2].contains(&vec![1, 1]), "fresh rows waited: {attempts:?}");
+    assert_eq!(attempts.iter().filter(|them| **them == [3]).count(), 2, "{attempts:?}");
 }
 
 /// From its second unexplained attempt on, an event endangers nobody else.

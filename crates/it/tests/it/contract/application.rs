@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use event::{Begun, EventId, Millis, StoreError, Topics, Want};
+use event::{Begun, EventId, Millis, Topics, Want};
 use it::world::need;
 use postbox::{Error, Event, Outbox};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
@@ -92,5 +92,5 @@ async fn a_group_takes_an_event_in_once_and_not_while_another_works_on_it() {
     assert!(matches!(begun, Begun::Go(_)), "{begun:?}");
     let mut tx = place.conn.begin().await.unwrap();
     let busy = place.app.take_in(&mut tx, "mail", id).await;
-    assert!(matches!(busy, Err(Error::Store(StoreError::Down(_)))), "{busy:?}");
+    assert!(matches!(busy, Err(Error::Busy { .. })), "{busy:?}");
 }
