@@ -1,6 +1,6 @@
 //! Which outboxes a command is about, and opening them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use event::{Cause, Code, StoreError, scrub};
@@ -26,7 +26,7 @@ pub(crate) struct Opened {
     pub(crate) name: String,
     /// The handle.
     pub(crate) outbox: Arc<dyn Outbox>,
-    file: PathBuf,
+    home: Home,
 }
 
 impl Chosen {
@@ -41,7 +41,7 @@ impl Chosen {
     /// Makes a handle, even on a database that is not there.
     pub(crate) async fn handle(&self) -> Result<Opened, StoreError> {
         let outbox = store::open(&self.setup).await?;
-        Ok(Opened { name: self.name.clone(), outbox, file: store::file(&self.setup.url)? })
+        Ok(Opened { name: self.name.clone(), outbox, home: store::home(&self.setup.url)? })
     }
 
     /// Opens it, whatever its schema.
@@ -99,11 +99,11 @@ impl Opened {
     pub(crate) async fn ready(&self) -> Result<(), StoreError> {
         let store::Schema { found, wanted } = self.outbox.schema().await?;
         let refuse = |code, detail: String| Err(StoreError::Broken(Cause::new(code, detail)));
-        match found {
-            0 if !self.file.exists() => {
-                refuse(Code::SchemaMissing, missing(&self.name, &self.file))
+        match (found, &self.home) {
+            (0, Home::File(file)) if !file.exists() => {
+                refuse(Code::SchemaMissing, missing(&self.name, file))
             }
-            0 => refuse(
+            (0, _) => refuse(
                 Code::SchemaMissing,
                 format!("outbox {} has no tables yet; run `postbox migrate`", self.name),
             ),
