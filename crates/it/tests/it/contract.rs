@@ -4,6 +4,7 @@ mod application;
 mod backlog;
 mod plans;
 mod refusals;
+mod sharing;
 
 mod memory {
     it::contract!(it::ground::memory);

@@ -48,12 +48,34 @@ pub(crate) struct Part {
     pub(crate) sight: Sight,
     /// What may still appear among the later rows that are not new.
     pub(crate) late: Late,
+    /// The first hot row of a key that was offered and had to wait.
+    waiting: HashMap<String, i64>,
     /// Hot rows in flight, and until when.
     hot: BTreeMap<i64, Millis>,
     later: HashMap<i64, Kept>,
 }
 
 impl Part {
+    /// Offers a hot row to a hand whose cursor stood at `before`; `true` takes it. Below that, only
+    /// a row that came late is new: one that waits comes again when the line of its key ends.
+    pub(crate) fn offer_hot(&mut self, address: Address, key: Option<&str>, before: i64) -> bool {
+        let number = address.number;
+        let waits = key.is_some_and(|key| self.waiting.get(key) == Some(&number));
+        if self.hot.contains_key(&number) || waits && number <= before {
+            return false;
+        }
+        let taken = self.hand.offer_hot(address, key);
+        match key {
+            Some(key) if taken && waits => drop(self.waiting.remove(key)),
+            Some(key) if !taken => {
+                let first = self.waiting.entry(key.to_owned()).or_insert(number);
+                *first = number.min(*first);
+            }
+            _ => {}
+        }
+        taken
+    }
+
     fn new(order: Order) -> Part {
         Part {
             hand: Hand::new(order),
@@ -61,6 +83,7 @@ impl Part {
             passed: Passed::default(),
             sight: Sight::default(),
             late: Late::default(),
+            waiting: HashMap::new(),
             hot: BTreeMap::new(),
             later: HashMap::new(),
         }
@@ -203,5 +226,29 @@ impl Desk {
 
     pub(crate) fn later_out(&self, shard: u16) -> impl Iterator<Item = i64> + '_ {
         self.parts.get(&shard).into_iter().flat_map(|part| part.later.keys().copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hot(number: i64) -> Address {
+        Address { shelf: Shelf::Hot, shard: 0, number }
+    }
+
+    #[test]
+    fn a_look_back_finds_what_came_late_and_not_what_waits() {
+        let mut part = Part::new(Order::Hold);
+        part.hand.hold(Some("k"), 1, 1);
+        part.hand.open(Fence(1), Millis(1));
+        assert!(!part.offer_hot(hot(4), Some("k"), 0), "an earlier one holds its key");
+        assert!(part.offer_hot(hot(5), Some("l"), 0));
+        part.hand.open(Fence(2), Millis(1));
+        let first = Address { shelf: Shelf::Later, shard: 0, number: 1 };
+        assert!(part.hand.offer_later(first, Some("k"), 1));
+        assert!(!part.offer_hot(hot(4), Some("k"), 5), "it waits for the line to end");
+        assert!(part.offer_hot(hot(3), Some("k"), 5), "it came late, and before the other");
+        assert!(part.offer_hot(hot(6), None, 5));
     }
 }

@@ -90,7 +90,7 @@ impl Pick<'_> {
             if seq > before[&shard] {
                 self.stirred.insert(shard);
             }
-            stopped = stopped || !self.take_hot(desk, &row, seq, shard)?;
+            stopped = stopped || !self.take_hot(desk, &row, (seq, shard), before[&shard])?;
             if !stopped {
                 *last = Some(seq);
             }
@@ -114,8 +114,8 @@ impl Pick<'_> {
         &mut self,
         desk: &mut Desk,
         row: &PgRow,
-        seq: i64,
-        shard: u16,
+        (seq, shard): (i64, u16),
+        before: i64,
     ) -> Result<bool, Fault> {
         if self.taken() == self.room.want.limit {
             return Ok(false);
@@ -137,7 +137,7 @@ impl Pick<'_> {
         if !self.room.fits(size, self.taken()) {
             return Ok(false);
         }
-        if desk.part(shard).hand.offer_hot(address, event.key.as_deref()) {
+        if desk.part(shard).offer_hot(address, event.key.as_deref(), before) {
             let (fence, due) = (self.stage(shard).held.newest, event.created);
             let claim = Claim { event, address, fence, due, attempt: 1, unexplained: 0 };
             desk.keep(&claim, self.until, Vec::new());

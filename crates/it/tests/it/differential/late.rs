@@ -93,6 +93,11 @@ async fn postgres_loses_no_row_that_commits_late_and_keeps_each_writers_order() 
     let mut long = PgConnection::connect(&url).await.unwrap();
     let mut open = long.begin().await.unwrap();
     let first = insert(&mut open, &table, "long").await;
+    let mut two_phase = PgConnection::connect(&url).await.unwrap();
+    sqlx::raw_sql("BEGIN").execute(&mut two_phase).await.unwrap();
+    let prepared = insert(&mut two_phase, &table, "prepared").await;
+    let prepare = format!("PREPARE TRANSACTION '{table}'");
+    sqlx::raw_sql(AssertSqlSafe(prepare)).execute(&mut two_phase).await.unwrap();
     let came = Arc::<std::sync::Mutex<Came>>::default();
     let mut relays = JoinSet::new();
     for _ in 0..2 {
@@ -102,7 +107,9 @@ async fn postgres_loses_no_row_that_commits_late_and_keeps_each_writers_order() 
     (0..WRITERS).for_each(|n| drop(writers.spawn(write(url.clone(), table.clone(), n))));
     let mut committed = writers.join_all().await.concat();
     open.commit().await.unwrap();
-    committed.push(("long".to_owned(), first));
+    let commit = format!("COMMIT PREPARED '{table}'");
+    sqlx::raw_sql(AssertSqlSafe(commit)).execute(&mut two_phase).await.unwrap();
+    committed.extend([("long".to_owned(), first), ("prepared".to_owned(), prepared)]);
     let until = Instant::now() + PATIENCE;
     while came.lock().unwrap().len() < committed.len() && Instant::now() < until {
         if let Some(ended) = relays.try_join_next() {
