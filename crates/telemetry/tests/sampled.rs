@@ -22,10 +22,16 @@ static TELEMETRY: LazyLock<Telemetry> = LazyLock::new(Telemetry::install);
 
 const EVERY: Duration = Duration::from_secs(1);
 
+/// Returns one that shares no chart with the others.
+fn apart() -> Telemetry {
+    LazyLock::force(&TELEMETRY);
+    Telemetry::install()
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_database_that_does_not_answer_leaves_no_number_standing() {
     let (database, telemetry) = (Database::new(Mood::Answers), &*TELEMETRY);
-    let (stop, sampling) = database.sampled("orders");
+    let (stop, sampling) = database.sampled(telemetry.clone(), "orders");
     assert!(telemetry.answers("orders").is_err(), "nobody asked it yet");
 
     let known = [
@@ -64,7 +70,7 @@ async fn counting_takes_no_more_than_a_small_part_of_the_time() {
     for (takes, pause) in [(0, 1), (1, 1), (15, 8), (20, 10), (4000, 15)] {
         let (takes, pause) = (Duration::from_millis(takes), Duration::from_secs(pause));
         let database = Database::new(Mood::Takes(takes));
-        let (stop, sampling) = database.sampled("large");
+        let (stop, sampling) = database.sampled(apart(), "large");
         database.asked_again().await;
         let first = Instant::now();
         for _ in 0..3 {
@@ -81,7 +87,7 @@ async fn counting_takes_no_more_than_a_small_part_of_the_time() {
 #[tokio::test(start_paused = true)]
 async fn a_database_that_fails_is_asked_again_at_once() {
     let database = Database::new(Mood::Sleeps);
-    let (stop, sampling) = database.sampled("silent");
+    let (stop, sampling) = database.sampled(apart(), "silent");
     database.asked_again().await;
     let first = Instant::now();
     database.asked_again().await;
@@ -112,10 +118,14 @@ impl Database {
         *self.mood.lock().unwrap() = mood;
     }
 
-    fn sampled(self: &Arc<Database>, name: &str) -> (CancellationToken, JoinHandle<()>) {
+    fn sampled(
+        self: &Arc<Database>,
+        telemetry: Telemetry,
+        name: &str,
+    ) -> (CancellationToken, JoinHandle<()>) {
         let (stop, name, database) = (CancellationToken::new(), name.to_owned(), self.clone());
         let ends = stop.clone();
-        let sampling = async move { TELEMETRY.sample(name, database, EVERY, ends).await };
+        let sampling = async move { telemetry.sample(name, database, EVERY, ends).await };
         (stop, tokio::spawn(sampling))
     }
 

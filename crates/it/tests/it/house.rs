@@ -36,7 +36,7 @@ const FOREIGN: &str = "dlq, dead letter, park, parked, parks, discard, discarded
 /// and browsers call theirs, and the name of a promise.
 const GIVEN: &str = "broker_message_id, postbox_dispatch_latency_seconds, tokio::task, \
     task::spawn_blocking, error.message, [\"message\"], .record(, outlasts redelivery, \
-    UNIX_EPOCH";
+    UNIX_EPOCH, extract(epoch, database.message()";
 
 const LINES: usize = 800;
 const COLUMNS: usize = 100;

@@ -48,8 +48,8 @@ pub(super) fn judge(error: &sqlx::Error) -> StoreError {
 }
 
 /// Says what an SQLSTATE means, and what to do about it.
-fn verdict(state: &str, message: &str) -> StoreError {
-    let cause = |code, advice: &str| Cause::new(code, format!("{message} ({state}){advice}"));
+fn verdict(state: &str, said: &str) -> StoreError {
+    let cause = |code, advice: &str| Cause::new(code, format!("{said} ({state}){advice}"));
     let down = |code, advice| StoreError::Down(cause(code, advice));
     let broken = |code, advice| StoreError::Broken(cause(code, advice));
     match state {

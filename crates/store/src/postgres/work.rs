@@ -63,7 +63,7 @@ pub(super) trait Work: Send {
 }
 
 impl Base {
-    /// Has work done in a task of its own, whether or not the caller still waits.
+    /// Has work done by itself, whether or not the caller still waits.
     pub(super) async fn carry<W>(self: &Arc<Base>, mut work: W) -> Result<W::Out, StoreError>
     where
         W: Work + 'static,
@@ -140,11 +140,11 @@ impl Base {
     }
 }
 
-/// Waits for a task to its end.
+/// Waits for work that goes on by itself.
 pub(super) async fn carried<T>(
-    task: tokio::task::JoinHandle<Result<T, StoreError>>,
+    work: tokio::task::JoinHandle<Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
-    task.await.unwrap_or_else(|error| {
+    work.await.unwrap_or_else(|error| {
         let detail = format!("work on the outbox ended early: {error}");
         Err(StoreError::Broken(Cause::new(Code::StoreBroken, detail)))
     })
