@@ -1,7 +1,7 @@
 //! The outbox in a PostgreSQL database, 13 or newer.
 //!
-//! Every statement waits for the server's answer by itself, so a caller that gives up never leaves a
-//! transaction half done. No lease is ever judged by this machine's clock.
+//! Every statement waits for the server's answer by itself, so a caller that gives up never leaves
+//! a transaction half done. No lease is ever judged by this machine's clock.
 
 mod app;
 mod base;
