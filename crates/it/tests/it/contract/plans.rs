@@ -21,8 +21,8 @@ async fn fill(conn: &mut PgConnection, table: &str, rows: i64) {
         sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *conn).await.unwrap();
     }
     let sql = format!(
-        "INSERT INTO {table}_inbox SELECT 'g', gen_random_uuid()::text, 'PROCESSED', 1, 1, 0, NULL, \
-         n, n FROM generate_series(1, {rows}) AS n"
+        "INSERT INTO {table}_inbox SELECT 'g', gen_random_uuid()::text, 'PROCESSED', 1, 1, 0, \
+         NULL, n, n FROM generate_series(1, {rows}) AS n"
     );
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(conn).await.unwrap();
 }
