@@ -53,9 +53,10 @@ async fn a_delayed_insert_from_the_sqlite3_shell_is_published_when_it_is_due() {
     assert!(SystemTime::now() - since >= early, "it came before it was due");
 }
 
-/// Runs one script in the shell.
+/// Runs one script in the shell, which waits for another writer as every producer should.
 fn sqlite3(file: &Path, script: &str) -> String {
-    let run = Command::new("sqlite3").arg("-bail").arg(file).arg(script).output();
+    let patient = ["-bail", "-cmd", ".timeout 30000"];
+    let run = Command::new("sqlite3").args(patient).arg(file).arg(script).output();
     let run = run.expect("the sqlite3 shell is missing: install the Debian package sqlite3");
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     String::from_utf8(run.stdout).expect("the shell writes UTF-8")
