@@ -6,6 +6,7 @@
 )]
 
 mod bench;
+mod chaos;
 mod interrupt;
 mod table;
 mod test;
@@ -35,6 +36,8 @@ enum Verb {
     Down,
     /// Measures, and prints each figure with its goal
     Bench(bench::Args),
+    /// Kills and stops real relays on real databases, and counts what became of every event
+    Chaos(chaos::Args),
     /// Outlives a killed run and clears up after it
     #[command(hide = true)]
     Guard { run: PathBuf },
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         Verb::Up(args) => world::up(&args),
         Verb::Down => world::down(),
         Verb::Bench(args) => bench::bench(&args),
+        Verb::Chaos(args) => chaos::chaos(&args),
         Verb::Guard { run } => world::guard(&run),
     };
     done.unwrap_or_else(|error| {

@@ -2,6 +2,7 @@
 //! to try it on the real thing. Nothing here is linked into the product.
 
 pub mod browser;
+pub mod chaos;
 pub mod clock;
 pub mod console;
 pub mod differential;

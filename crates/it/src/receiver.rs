@@ -28,6 +28,8 @@ pub struct Arrival {
     pub body: String,
     /// When it came.
     pub at: Instant,
+    /// Which arrival it is, counted from 0. The destination answers with it.
+    pub receipt: usize,
 }
 
 /// What the destination answers.
@@ -149,16 +151,22 @@ async fn take_in(
     Path(by): Path<String>,
     headers: HeaderMap,
     body: Bytes,
-) -> StatusCode {
+) -> (StatusCode, [(&'static str, String); 1]) {
     let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let arrival = Arrival {
+    let mut arrival = Arrival {
         by,
         id: header("idempotency-key").unwrap_or_default().to_owned(),
         key: header("ce-subject").map(str::to_owned),
         body: String::from_utf8_lossy(&body).into_owned(),
         at: Instant::now(),
+        receipt: 0,
     };
-    book.arrivals().push(arrival.clone());
+    {
+        let mut arrivals = book.arrivals();
+        arrival.receipt = arrivals.len();
+        arrivals.push(arrival.clone());
+    }
     book.count.send_modify(|count| *count += 1);
-    (book.habit)(arrival).await
+    let receipt = arrival.receipt.to_string();
+    ((book.habit)(arrival).await, [("x-request-id", receipt)])
 }

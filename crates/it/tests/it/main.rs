@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod browser;
+mod chaos;
 mod contract;
 mod crash;
 mod differential;

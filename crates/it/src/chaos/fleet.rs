@@ -1,0 +1,195 @@
+//! The relays of a run, as real processes, and what befalls them.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use fastrand::Rng;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use super::destination::Destination;
+use super::home::Home;
+use crate::process::{Process, Signal};
+use crate::raw;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long a claim lasts where relays are killed and stopped.
+const LEASE: Duration = Duration::from_secs(2);
+
+/// What befell the relays.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Toll {
+    /// How many were killed.
+    pub killed: usize,
+    /// How many were stopped beyond their lease, and woken.
+    pub stopped: usize,
+    /// How many were asked to end, and replaced.
+    pub replaced: usize,
+    /// How many settlements came too late, as far as relays lived to tell.
+    pub stale: u64,
+}
+
+pub(super) struct Fleet<'a> {
+    home: &'a dyn Home,
+    destination: Arc<Destination>,
+    folder: TempDir,
+    chance: Rng,
+    calm: bool,
+    started: usize,
+    relays: Vec<(String, Process)>,
+    pub(super) toll: Toll,
+}
+
+impl<'a> Fleet<'a> {
+    pub(super) fn new(
+        home: &'a dyn Home,
+        destination: Arc<Destination>,
+        chance: Rng,
+        calm: bool,
+    ) -> Result<Fleet<'a>> {
+        let (folder, toll) = (tempfile::tempdir()?, Toll::default());
+        Ok(Fleet { home, destination, folder, chance, calm, started: 0, relays: vec![], toll })
+    }
+
+    /// Starts one relay.
+    pub(super) async fn start(&mut self) -> Result<()> {
+        self.started += 1;
+        let name = format!("r{}", self.started);
+        let url = self.home.account(&name).await?;
+        let config = config(&url, &self.destination.url(&name), self.calm)?;
+        let file = format!("{name}.toml");
+        std::fs::write(self.folder.path().join(&file), config)?;
+        let process = Process::start(self.folder.path(), &name, &["run", "-c", &file])?;
+        self.relays.push((name, process));
+        Ok(())
+    }
+
+    /// Lets happen what happens, round by round until it is over.
+    pub(super) async fn weather(
+        &mut self,
+        rounds: &AtomicUsize,
+        over: &CancellationToken,
+    ) -> Result<()> {
+        for (_, relay) in &mut self.relays {
+            relay.says("lane ", PATIENCE).await?;
+        }
+        while !over.is_cancelled() {
+            match self.calm {
+                true => self.replace().await?,
+                false => self.strike().await?,
+            }
+            rounds.fetch_add(1, Ordering::SeqCst);
+            let pause = Duration::from_millis(self.chance.u64(200..1500));
+            tokio::select! {
+                () = over.cancelled() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends one relay as it should end, and starts another.
+    async fn replace(&mut self) -> Result<()> {
+        let (_, relay) = self.relays.remove(0);
+        self.retire(relay).await?;
+        self.toll.replaced += 1;
+        self.start().await
+    }
+
+    /// Kills a quarter of the relays, stops another quarter beyond its lease, and starts anew. Few
+    /// relays are struck one way at a time, so that one of them always works.
+    async fn strike(&mut self) -> Result<()> {
+        self.chance.shuffle(&mut self.relays);
+        let part = (self.relays.len() / 4).max(1);
+        let few = self.relays.len() < 4;
+        let kills = !few || self.toll.killed <= self.toll.stopped;
+        let stops = !few || !kills;
+        for _ in 0..if kills { part } else { 0 } {
+            let (_, mut relay) = self.relays.pop().context("a fleet has relays")?;
+            self.toll.stale += stale(&relay).await.unwrap_or_default();
+            self.wait(20).await;
+            self.alive(&mut relay)?;
+            relay.signal(Signal::KILL)?;
+            relay.ends(PATIENCE).await?;
+            self.toll.killed += 1;
+        }
+        let stopped = if stops { part } else { 0 };
+        for at in 0..stopped {
+            self.wait(20).await;
+            self.relays[at].1.signal(Signal::STOP)?;
+        }
+        self.wait_lease().await;
+        for (_, relay) in &mut self.relays[..stopped] {
+            relay.signal(Signal::CONT)?;
+            self.toll.stopped += 1;
+        }
+        for _ in 0..if kills { part } else { 0 } {
+            self.start().await?;
+        }
+        Ok(())
+    }
+
+    /// Passes a little time, so that what follows hits anything.
+    async fn wait(&mut self, most: u64) {
+        tokio::time::sleep(Duration::from_micros(self.chance.u64(..most * 1000))).await;
+    }
+
+    /// Passes as much time as others need to take over.
+    async fn wait_lease(&mut self) {
+        let more = LEASE.mul_f64(0.25 + self.chance.f64());
+        tokio::time::sleep(LEASE + more).await;
+    }
+
+    fn alive(&self, relay: &mut Process) -> Result<()> {
+        ensure!(!relay.has_ended()?, "a relay ended by itself:\n{}", relay.log());
+        Ok(())
+    }
+
+    /// Ends every relay as it should end.
+    pub(super) async fn end(&mut self) -> Result<()> {
+        for (_, relay) in std::mem::take(&mut self.relays) {
+            self.retire(relay).await?;
+        }
+        Ok(())
+    }
+
+    async fn retire(&mut self, mut relay: Process) -> Result<()> {
+        self.alive(&mut relay)?;
+        relay.says("lane ", PATIENCE).await?;
+        self.toll.stale += stale(&relay).await.unwrap_or_default();
+        relay.signal(Signal::TERM)?;
+        let ended = relay.ends(PATIENCE).await?;
+        ensure!(ended.success(), "a relay ended badly ({ended}):\n{}", relay.log());
+        Ok(())
+    }
+}
+
+/// Asks a relay how many of its settlements came too late.
+async fn stale(relay: &Process) -> Result<u64> {
+    let log = relay.log();
+    let (_, address) = log.rsplit_once("console at http://").context("a console")?;
+    let (address, _) = address.split_once('/').context("a console")?;
+    let address: SocketAddr = address.parse()?;
+    let asked = tokio::task::spawn_blocking(move || raw::get(address, "/metrics", "")).await??;
+    let lines = asked.body.lines().filter(|line| line.starts_with("postbox_stale_total"));
+    let counts = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
+    Ok(counts.sum())
+}
+
+fn config(url: &str, destination: &str, calm: bool) -> Result<String> {
+    let (lease, timeout) = if calm { ("30s", "10s") } else { ("2s", "900ms") };
+    let mut text = String::new();
+    writeln!(text, "[outbox.orders]\nurl = \"{url}\"\nlease = \"{lease}\"\nidle = \"200ms\"")?;
+    writeln!(text, "batch = 100")?;
+    writeln!(text, "[sink.stock]\nkind = \"http\"\nurl = \"{destination}\"")?;
+    writeln!(text, "timeout = \"{timeout}\"\nallow_private = true")?;
+    writeln!(text, "[[route]]\ntopic = \"order.*\"\nsink = \"stock\"")?;
+    writeln!(text, "[policy]\nrest = \"200ms\"\nbackoff = \"100ms\"\nbackoff_cap = \"1s\"")?;
+    writeln!(text, "[admin]\nlisten = \"127.0.0.1:0\"\nsample = \"1m\"")?;
+    Ok(text)
+}

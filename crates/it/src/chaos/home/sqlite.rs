@@ -1,0 +1,80 @@
+//! A SQLite file: it has one writer at a time, and does not know who that is.
+
+use anyhow::Result;
+use async_trait::async_trait;
+use sqlx::{Connection, SqliteConnection};
+use store::Setup;
+use tempfile::TempDir;
+
+use super::{Home, Manners, Session};
+
+/// What is written down with each row that leaves its table.
+const NOTES: &str = "
+    CREATE TABLE chaos_change (
+        number INTEGER PRIMARY KEY, event_id TEXT, relay TEXT, owner TEXT
+    );
+    CREATE TRIGGER note_hot AFTER DELETE ON outbox BEGIN
+        INSERT INTO chaos_change (event_id, owner)
+        SELECT OLD.event_id, owner FROM outbox_lease WHERE name = 'shard:0';
+    END;
+    CREATE TRIGGER note_later AFTER DELETE ON outbox_later BEGIN
+        INSERT INTO chaos_change (event_id, owner)
+        SELECT OLD.event_id, owner FROM outbox_lease WHERE name = 'shard:0';
+    END;
+    CREATE TABLE sale (event_id TEXT PRIMARY KEY)";
+
+pub(super) struct File {
+    folder: TempDir,
+}
+
+impl File {
+    pub(super) async fn make() -> Result<File> {
+        let file = File { folder: tempfile::tempdir()? };
+        let outbox = store::open(&Setup::new(file.url())).await?;
+        outbox.migrate().await?;
+        outbox.close().await;
+        SqliteConnection::connect(&file.url()).await?.run(NOTES).await?;
+        Ok(file)
+    }
+
+    fn url(&self) -> String {
+        format!("sqlite:{}", self.folder.path().join("orders.sqlite3").display())
+    }
+
+    async fn session(&self) -> Result<Box<dyn Session>> {
+        let mut session = SqliteConnection::connect(&self.url()).await?;
+        session.run("PRAGMA busy_timeout = 60000").await?;
+        Ok(Box::new(session))
+    }
+}
+
+#[async_trait]
+impl Home for File {
+    fn version(&self) -> String {
+        "file".into()
+    }
+
+    fn manners(&self) -> Manners {
+        Manners { producers: 2, begin: "BEGIN IMMEDIATE", two_phase: false, side_by_side: false }
+    }
+
+    async fn producer(&self) -> Result<Box<dyn Session>> {
+        self.session().await
+    }
+
+    async fn onlooker(&self) -> Result<Box<dyn Session>> {
+        self.session().await
+    }
+
+    async fn account(&self, _: &str) -> Result<String> {
+        Ok(self.url())
+    }
+
+    fn waiting(&self) -> Option<&str> {
+        None
+    }
+
+    async fn leave(&self) -> Result<()> {
+        Ok(())
+    }
+}

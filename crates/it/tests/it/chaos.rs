@@ -1,0 +1,32 @@
+//! A little chaos on each database; `cargo xtask chaos` makes more of it.
+
+use it::chaos::{Outcome, Plan, run};
+
+/// Lets it happen. The seed that a failed test shows draws it again, as `POSTBOX_SEED`.
+async fn chaos(database: &str, relays: usize, calm: bool) -> Outcome {
+    let asked = std::env::var("POSTBOX_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = asked.unwrap_or_else(|| fastrand::u64(..1 << 48));
+    let (database, events) = (database.to_owned(), 2000);
+    let plan = Plan { database, events, relays, seed, calm, rounds: 3 };
+    let outcome = run(&plan, &|_| ()).await.unwrap();
+    assert!(outcome.is_good(), "POSTBOX_SEED={seed}\n{outcome}");
+    outcome
+}
+
+#[tokio::test]
+async fn relays_that_are_killed_and_stopped_break_no_promise_on_sqlite() {
+    let toll = chaos("sqlite", 2, false).await.toll;
+    assert!(toll.killed > 0 && toll.stopped > 0, "{toll:?}");
+}
+
+#[tokio::test]
+async fn relays_that_are_killed_and_stopped_break_no_promise_on_postgres() {
+    let toll = chaos("postgres", 4, false).await.toll;
+    assert!(toll.killed > 0 && toll.stopped > 0, "{toll:?}");
+}
+
+#[tokio::test]
+async fn relays_that_come_and_go_publish_nothing_twice_on_postgres() {
+    let toll = chaos("postgres", 3, true).await.toll;
+    assert!(toll.replaced > 0, "{toll:?}");
+}
