@@ -14,4 +14,4 @@ pub mod sqlite;
 
 pub use given::check_table;
 pub use memory::Memory;
-pub use outbox::{Finding, Grade, Home, Lane, Now, Outbox, Schema, Setup, home, open};
+pub use outbox::{Accounts, Finding, Grade, Home, Lane, Now, Outbox, Schema, Setup, home, open};

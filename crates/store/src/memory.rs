@@ -18,7 +18,7 @@ use event::{
 };
 use tokio::sync::Notify;
 
-use crate::{Finding, Lane, Now, Outbox, Schema};
+use crate::{Accounts, Finding, Lane, Now, Outbox, Schema};
 
 /// The rows that every handle of one model shares.
 #[derive(Clone)]
@@ -180,6 +180,10 @@ impl Outbox for Relay {
     }
 
     fn migration(&self) -> String {
+        String::new()
+    }
+
+    fn grants(&self, _: &Accounts) -> String {
         String::new()
     }
 

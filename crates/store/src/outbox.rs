@@ -75,6 +75,15 @@ pub struct Schema {
     pub wanted: u32,
 }
 
+/// Who comes to the database, by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accounts {
+    /// The relay's account.
+    pub relay: String,
+    /// The service's, which puts events down and takes events in.
+    pub service: String,
+}
+
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Grade {
@@ -118,6 +127,8 @@ pub trait Outbox: Send + Sync {
     async fn migrate(&self) -> Result<Schema, StoreError>;
     /// Returns the statements that `migrate` would run on an empty database.
     fn migration(&self) -> String;
+    /// Returns the statements that give accounts the rights that they need, and no others.
+    fn grants(&self, accounts: &Accounts) -> String;
     /// Looks at versions, settings, plans and clock.
     async fn examine(&self) -> Result<Vec<Finding>, StoreError>;
     /// Ends every connection.

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use serde_json::json;
+use store::Accounts;
 
 use crate::args::{Global, Which};
 use crate::failure::End;
@@ -15,11 +16,21 @@ use crate::table::Tone;
 Examples:
   postbox migrate                                every outbox of postbox.toml
   postbox migrate --url sqlite:orders.sqlite3
-  postbox migrate --print > outbox.sql           for your own migrations; needs no config")]
+  postbox migrate --print > outbox.sql           for your own migrations; needs no config
+  postbox migrate --grants --service shop        the rights of the relay's account and the service's")]
 pub(crate) struct Migrate {
     /// Print the statements for an empty database, and change nothing.
     #[arg(long)]
     print: bool,
+    /// Print the statements that give accounts the rights they need, and change nothing.
+    #[arg(long, conflicts_with = "print")]
+    grants: bool,
+    /// The relay's account.
+    #[arg(long, value_name = "ACCOUNT", default_value = "postbox", requires = "grants")]
+    relay: String,
+    /// The account of the service that puts events down and takes them in.
+    #[arg(long, value_name = "ACCOUNT", default_value = "service", requires = "grants")]
+    service: String,
     #[command(flatten)]
     which: Which,
 }
@@ -29,8 +40,10 @@ impl Migrate {
     pub(crate) async fn answer(&self, global: &Global, out: Out) -> anyhow::Result<End> {
         let mut end = End::Fine;
         for chosen in self.choose(global, out)? {
-            let done =
-                if self.print { print(&chosen, out).await } else { migrate(&chosen, out).await };
+            let done = match self.text() {
+                Some(text) => print(&chosen, out, &text).await,
+                None => migrate(&chosen, out).await,
+            };
             if let Err(error) = done {
                 let store = error.downcast::<event::StoreError>()?;
                 out.aside(Tone::Bad, format!("✗ {}: {store}", chosen.name));
@@ -41,6 +54,16 @@ impl Migrate {
             }
         }
         Ok(end)
+    }
+
+    /// Returns what is printed instead of done.
+    fn text(&self) -> Option<Text> {
+        let accounts = || Accounts { relay: self.relay.clone(), service: self.service.clone() };
+        match (self.print, self.grants) {
+            (true, _) => Some(Text::Tables),
+            (_, true) => Some(Text::Grants(accounts())),
+            _ => None,
+        }
     }
 
     /// Chooses the outboxes; statements can be printed for the usual names without any config.
@@ -57,9 +80,18 @@ impl Migrate {
     }
 }
 
-async fn print(chosen: &Chosen, out: Out) -> anyhow::Result<()> {
+/// Which statements are printed.
+enum Text {
+    Tables,
+    Grants(Accounts),
+}
+
+async fn print(chosen: &Chosen, out: Out, text: &Text) -> anyhow::Result<()> {
     let opened = chosen.handle().await?;
-    let statements = opened.outbox.migration();
+    let statements = match text {
+        Text::Tables => opened.outbox.migration(),
+        Text::Grants(accounts) => opened.outbox.grants(accounts),
+    };
     opened.outbox.close().await;
     if out.json {
         out.value(&json!({ "outbox": opened.name, "statements": statements }))?;

@@ -1,5 +1,6 @@
 //! Every store keeps every promise, and says clearly why when it cannot.
 
+mod accounts;
 mod application;
 mod backlog;
 mod plans;

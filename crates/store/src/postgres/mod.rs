@@ -15,6 +15,7 @@ mod error;
 mod examine;
 mod find;
 mod glance;
+mod grants;
 mod hot;
 mod inbox;
 mod lane;
@@ -49,7 +50,7 @@ use self::lane::PostgresLane;
 use self::put::Putting;
 use crate::given::check_events;
 use crate::own::Desk;
-use crate::{Finding, Lane, Outbox, Schema, Setup};
+use crate::{Accounts, Finding, Lane, Outbox, Schema, Setup};
 
 /// One relay's handle on an outbox in a PostgreSQL database.
 pub struct Postgres {
@@ -107,6 +108,10 @@ impl Outbox for Postgres {
 
     fn migration(&self) -> String {
         schema::text(&self.base)
+    }
+
+    fn grants(&self, accounts: &Accounts) -> String {
+        grants::grants(&self.base, accounts)
     }
 
     async fn examine(&self) -> Result<Vec<Finding>, StoreError> {

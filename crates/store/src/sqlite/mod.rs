@@ -45,7 +45,7 @@ use self::put::Putting;
 use self::writer::Writer;
 use crate::given::check_events;
 use crate::own::Desk;
-use crate::{Finding, Lane, Outbox, Schema, Setup};
+use crate::{Accounts, Finding, Lane, Outbox, Schema, Setup};
 
 /// One relay's handle on an outbox in an SQLite file.
 pub struct Sqlite {
@@ -107,6 +107,11 @@ impl Outbox for Sqlite {
 
     fn migration(&self) -> String {
         schema::text(&self.base)
+    }
+
+    fn grants(&self, _: &Accounts) -> String {
+        "-- A file knows no accounts: whoever may write in its folder may do everything.\n"
+            .to_owned()
     }
 
     async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
