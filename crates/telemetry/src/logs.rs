@@ -2,7 +2,9 @@
 
 use std::io::{IsTerminal, stderr};
 
-use tracing_subscriber::{EnvFilter, fmt};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::prelude::*;
+use tracing_subscriber::{fmt, registry};
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,9 +21,9 @@ pub fn check_filter(filter: &str) -> Result<(), String> {
     read(filter).map(drop)
 }
 
-fn read(filter: &str) -> Result<EnvFilter, String> {
+fn read(filter: &str) -> Result<Targets, String> {
     let example = "write for example \"info\" or \"warn,postbox_relay=debug\"";
-    let read = EnvFilter::try_new(filter);
+    let read: Result<Targets, _> = filter.parse();
     read.map_err(|error| format!("{filter:?} cannot be read: {error}; {example}"))
 }
 
@@ -29,11 +31,12 @@ fn read(filter: &str) -> Result<EnvFilter, String> {
 pub fn logs(format: LogFormat, filter: &str) -> Result<(), String> {
     let filter = read(filter)?;
     let colours = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let builder = fmt().with_env_filter(filter).with_writer(stderr).with_target(false);
-    let builder = builder.with_ansi(colours);
+    let lines = fmt::layer().with_writer(stderr).with_target(false).with_ansi(colours);
     let _ = match format {
-        LogFormat::Human => builder.compact().try_init(),
-        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+        LogFormat::Human => registry().with(lines.compact().with_filter(filter)).try_init(),
+        LogFormat::Json => {
+            registry().with(lines.json().flatten_event(true).with_filter(filter)).try_init()
+        }
     };
     Ok(())
 }
