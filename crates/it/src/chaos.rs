@@ -8,6 +8,7 @@ mod destination;
 mod facts;
 mod fleet;
 mod home;
+mod line;
 mod producer;
 mod told;
 
@@ -214,7 +215,11 @@ async fn learn(
     calm: bool,
 ) -> Result<Facts> {
     let mut session = home.onlooker().await?;
-    let put: Vec<_> = crew.0.into_iter().flat_map(|producer| producer.put).collect();
+    let (mut put, mut waits) = (Vec::new(), waits);
+    for producer in crew.0 {
+        put.extend(producer.put);
+        waits.iter_mut().for_each(|waits| waits.extend(producer.waits.iter().cloned()));
+    }
     let keys: std::collections::HashMap<_, _> =
         put.iter().map(|put| (put.id.as_str(), put.key.as_deref())).collect();
     let came = destination.accepted().into_iter().map(|arrival| {

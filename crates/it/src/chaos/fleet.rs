@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::destination::Destination;
 use super::home::Home;
+use super::line::Line;
 use crate::process::{Process, Signal};
 use crate::raw;
 
@@ -28,10 +29,26 @@ pub struct Toll {
     pub killed: usize,
     /// How many were stopped beyond their lease, and woken.
     pub stopped: usize,
+    /// How many were cut off from the database beyond their lease, and then heard.
+    pub cut_off: usize,
     /// How many were asked to end, and replaced.
     pub replaced: usize,
     /// How many settlements came too late, as far as relays lived to tell.
     pub stale: u64,
+}
+
+/// What befalls a relay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Blow {
+    Kill,
+    Stop,
+    CutOff,
+}
+
+struct Relay {
+    process: Process,
+    /// `None` where a database has no server.
+    line: Option<Line>,
 }
 
 pub(super) struct Fleet<'a> {
@@ -41,7 +58,7 @@ pub(super) struct Fleet<'a> {
     chance: Rng,
     calm: bool,
     started: usize,
-    relays: Vec<(String, Process)>,
+    relays: Vec<Relay>,
     pub(super) toll: Toll,
 }
 
@@ -60,12 +77,18 @@ impl<'a> Fleet<'a> {
     pub(super) async fn start(&mut self) -> Result<()> {
         self.started += 1;
         let name = format!("r{}", self.started);
-        let url = self.home.account(&name).await?;
+        let mut url = self.home.account(&name).await?;
+        let mut line = None;
+        if let Some(server) = self.home.address() {
+            let opened = Line::open(server).await?;
+            url = url.replace(&server.to_string(), &opened.address().to_string());
+            line = Some(opened);
+        }
         let config = config(&url, &self.destination.url(&name), self.calm)?;
         let file = format!("{name}.toml");
         std::fs::write(self.folder.path().join(&file), config)?;
         let process = Process::start(self.folder.path(), &name, &["run", "-c", &file])?;
-        self.relays.push((name, process));
+        self.relays.push(Relay { process, line });
         Ok(())
     }
 
@@ -75,8 +98,8 @@ impl<'a> Fleet<'a> {
         rounds: &AtomicUsize,
         over: &CancellationToken,
     ) -> Result<()> {
-        for (_, relay) in &mut self.relays {
-            relay.says("lane ", PATIENCE).await?;
+        for relay in &mut self.relays {
+            relay.process.says("lane ", PATIENCE).await?;
         }
         while !over.is_cancelled() {
             match self.calm {
@@ -95,41 +118,70 @@ impl<'a> Fleet<'a> {
 
     /// Ends one relay as it should end, and starts another.
     async fn replace(&mut self) -> Result<()> {
-        let (_, relay) = self.relays.remove(0);
+        let relay = self.relays.remove(0);
         self.retire(relay).await?;
         self.toll.replaced += 1;
         self.start().await
     }
 
-    /// Kills a quarter of the relays, stops another quarter beyond its lease, and starts anew. Few
-    /// relays are struck one way at a time, so that one of them always works.
+    /// Strikes, and starts anew: kills a quarter of the relays, stops another quarter beyond its
+    /// lease, and cuts one off. Few relays are struck one way at a time, so that one works on.
     async fn strike(&mut self) -> Result<()> {
         self.chance.shuffle(&mut self.relays);
         let part = (self.relays.len() / 4).max(1);
-        let few = self.relays.len() < 4;
-        let kills = !few || self.toll.killed <= self.toll.stopped;
-        let stops = !few || !kills;
-        for _ in 0..if kills { part } else { 0 } {
-            let (_, mut relay) = self.relays.pop().context("a fleet has relays")?;
-            self.toll.stale += stale(&relay).await.unwrap_or_default();
+        let all = [(part, Blow::Kill), (part, Blow::Stop), (1, Blow::CutOff)];
+        let (few, networked) = (self.relays.len() < 4, self.home.address().is_some());
+        let turn = (self.toll.killed + self.toll.stopped) % 2;
+        let chosen = all.iter().enumerate().filter(|(at, (_, blow))| match few {
+            true => *at == turn,
+            false => networked || *blow != Blow::CutOff,
+        });
+        let blows: Vec<Blow> =
+            chosen.flat_map(|(_, (count, blow))| std::iter::repeat_n(*blow, *count)).collect();
+        for (at, blow) in blows.iter().enumerate() {
             self.wait(20).await;
-            self.alive(&mut relay)?;
-            relay.signal(Signal::KILL)?;
-            relay.ends(PATIENCE).await?;
-            self.toll.killed += 1;
-        }
-        let stopped = if stops { part } else { 0 };
-        for at in 0..stopped {
-            self.wait(20).await;
-            self.relays[at].1.signal(Signal::STOP)?;
+            self.land(at, *blow).await?;
         }
         self.wait_lease().await;
-        for (_, relay) in &mut self.relays[..stopped] {
-            relay.signal(Signal::CONT)?;
-            self.toll.stopped += 1;
+        for (at, blow) in blows.iter().enumerate() {
+            self.lift(at, *blow).await?;
         }
-        for _ in 0..if kills { part } else { 0 } {
-            self.start().await?;
+        Ok(())
+    }
+
+    async fn land(&mut self, at: usize, blow: Blow) -> Result<()> {
+        self.alive(at)?;
+        let relay = &mut self.relays[at];
+        match blow {
+            Blow::Kill => {
+                self.toll.stale += stale(&relay.process).await.unwrap_or_default();
+                relay.process.signal(Signal::KILL)?;
+                relay.process.ends(PATIENCE).await?;
+                self.toll.killed += 1;
+            }
+            Blow::Stop => {
+                relay.process.signal(Signal::STOP)?;
+                self.toll.stopped += 1;
+            }
+            Blow::CutOff => {
+                relay.line.as_ref().context("a line to cut")?.hold(true);
+                self.toll.cut_off += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a blow. In place of a relay that was killed comes another.
+    async fn lift(&mut self, at: usize, blow: Blow) -> Result<()> {
+        match blow {
+            Blow::Kill => {
+                self.start().await?;
+                drop(self.relays.swap_remove(at));
+            }
+            Blow::Stop => self.relays[at].process.signal(Signal::CONT)?,
+            Blow::CutOff => {
+                self.relays[at].line.as_ref().context("a line that was cut")?.hold(false);
+            }
         }
         Ok(())
     }
@@ -145,26 +197,27 @@ impl<'a> Fleet<'a> {
         tokio::time::sleep(LEASE + more).await;
     }
 
-    fn alive(&self, relay: &mut Process) -> Result<()> {
+    fn alive(&mut self, at: usize) -> Result<()> {
+        let relay = &mut self.relays[at].process;
         ensure!(!relay.has_ended()?, "a relay ended by itself:\n{}", relay.log());
         Ok(())
     }
 
     /// Ends every relay as it should end.
     pub(super) async fn end(&mut self) -> Result<()> {
-        for (_, relay) in std::mem::take(&mut self.relays) {
+        while let Some(relay) = self.relays.pop() {
             self.retire(relay).await?;
         }
         Ok(())
     }
 
-    async fn retire(&mut self, mut relay: Process) -> Result<()> {
-        self.alive(&mut relay)?;
-        relay.says("lane ", PATIENCE).await?;
-        self.toll.stale += stale(&relay).await.unwrap_or_default();
-        relay.signal(Signal::TERM)?;
-        let ended = relay.ends(PATIENCE).await?;
-        ensure!(ended.success(), "a relay ended badly ({ended}):\n{}", relay.log());
+    async fn retire(&mut self, relay: Relay) -> Result<()> {
+        let Relay { mut process, line: _line } = relay;
+        process.says("lane ", PATIENCE).await?;
+        self.toll.stale += stale(&process).await.unwrap_or_default();
+        process.signal(Signal::TERM)?;
+        let ended = process.ends(PATIENCE).await?;
+        ensure!(ended.success(), "a relay ended badly ({ended}):\n{}", process.log());
         Ok(())
     }
 }

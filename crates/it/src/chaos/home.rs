@@ -4,6 +4,8 @@
 mod postgres;
 mod sqlite;
 
+use std::net::SocketAddr;
+
 use anyhow::{Context, Result, bail};
 use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
@@ -31,8 +33,9 @@ pub(super) struct Manners {
     pub(super) begin: &'static str,
     /// Whether a transaction can be prepared in one session and committed in another.
     pub(super) two_phase: bool,
-    /// Whether producers and relays can write at the same time, so that none waits for another.
-    pub(super) side_by_side: bool,
+    /// What the server says to a producer that has waited for a relay. `None` where there is one
+    /// writer at a time, and waiting is the rule.
+    pub(super) waited: Option<&'static str>,
 }
 
 /// One connection.
@@ -49,6 +52,8 @@ pub(super) trait Session: Send {
 pub(super) trait Home: Send + Sync {
     /// Says which version the server has.
     fn version(&self) -> String;
+    /// Says where the server listens, if there is one.
+    fn address(&self) -> Option<SocketAddr>;
     /// Says how producers speak to it.
     fn manners(&self) -> Manners;
     /// Opens a producer's connection.
@@ -88,19 +93,24 @@ pub(super) async fn changes(session: &mut dyn Session) -> Result<Vec<Change>> {
     rows.map(|row| change(row).context("a change has three columns")).collect()
 }
 
+/// Returns as much of a statement as one recognises it by.
+fn begin(sql: &str) -> String {
+    sql.trim_start().chars().take(60).collect()
+}
+
 macro_rules! session {
     ($connection:ty) => {
         #[async_trait]
         impl Session for $connection {
             async fn run(&mut self, sql: &str) -> Result<()> {
                 let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *self).await;
-                done.map(drop).with_context(|| sql.to_owned())
+                done.map(drop).with_context(|| begin(sql))
             }
 
             async fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>> {
                 use sqlx::Row;
                 let rows = sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(&mut *self).await;
-                let rows = rows.with_context(|| sql.to_owned())?;
+                let rows = rows.with_context(|| begin(sql))?;
                 let texts =
                     |row: &<<Self as sqlx::Connection>::Database as sqlx::Database>::Row| {
                         (0..row.len()).map(|column| row.try_get(column)).collect()

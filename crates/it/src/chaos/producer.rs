@@ -50,6 +50,8 @@ pub(super) struct Producer {
     pub(super) undone: Vec<String>,
     /// How long each INSERT of an event took.
     pub(super) took: Vec<Duration>,
+    /// What was said when it waited for too long.
+    pub(super) waits: Vec<String>,
 }
 
 /// How a transaction ends.
@@ -74,6 +76,7 @@ impl Producer {
             put: Vec::new(),
             undone: Vec::new(),
             took: Vec::new(),
+            waits: Vec::new(),
         })
     }
 
@@ -81,10 +84,22 @@ impl Producer {
     pub(super) async fn work(&mut self, demand: &Demand) -> Result<()> {
         while demand.committed.load(Ordering::SeqCst) < demand.events {
             self.pause(demand).await;
-            let committed = self.transaction().await?;
+            let committed = match self.transaction().await {
+                Ok(committed) => committed,
+                Err(error) if self.has_waited(&error) => {
+                    self.waits.push(format!("{error:#}"));
+                    self.session.run("ROLLBACK").await?;
+                    0
+                }
+                Err(error) => return Err(error),
+            };
             demand.committed.fetch_add(committed, Ordering::SeqCst);
         }
         Ok(())
+    }
+
+    fn has_waited(&self, error: &anyhow::Error) -> bool {
+        self.manners.waited.is_some_and(|said| format!("{error:#}").contains(said))
     }
 
     /// Waits while too much waits, or while this round has had its share.
@@ -115,7 +130,7 @@ impl Producer {
     async fn transaction(&mut self) -> Result<usize> {
         let mut end = self.end();
         // Where there is one writer, nobody could commit meanwhile.
-        if let (End::Late(_), false) = (end, self.manners.side_by_side) {
+        if let (End::Late(_), None) = (end, self.manners.waited) {
             end = End::Commit;
         }
         self.session.run(self.manners.begin).await?;

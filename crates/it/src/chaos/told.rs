@@ -39,10 +39,11 @@ impl Outcome {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Toll { killed, stopped, replaced, stale } = self.toll;
+        let Toll { killed, stopped, cut_off, replaced, stale } = self.toll;
         writeln!(f, "{} in {:.1} s", self.title, self.took.as_secs_f64())?;
         writeln!(f, "  {:>9}  events committed, {} rolled back", self.committed, self.undone)?;
         writeln!(f, "  {killed:>9}  relays killed, {stopped} stopped beyond their lease")?;
+        writeln!(f, "  {cut_off:>9}  relays cut off from the database beyond their lease")?;
         writeln!(f, "  {replaced:>9}  relays ended as they should, and replaced")?;
         writeln!(f, "  {:>9}  first attempts refused by the destination", self.refused)?;
         writeln!(f, "  {:>9}  arrivals of what had arrived before", self.twice)?;

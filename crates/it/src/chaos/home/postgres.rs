@@ -1,5 +1,7 @@
 //! PostgreSQL: each relay has an account of its own, so that every row tells who changed it.
 
+use std::net::SocketAddr;
+
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use sqlx::{Connection, PgConnection};
@@ -92,8 +94,13 @@ impl Home for Database {
         self.server.version.clone()
     }
 
+    fn address(&self) -> Option<SocketAddr> {
+        Some(self.server.socket)
+    }
+
     fn manners(&self) -> Manners {
-        Manners { producers: 4, begin: "BEGIN", two_phase: true, side_by_side: true }
+        let waited = Some("due to lock timeout");
+        Manners { producers: 4, begin: "BEGIN", two_phase: true, waited }
     }
 
     async fn producer(&self) -> Result<Box<dyn Session>> {

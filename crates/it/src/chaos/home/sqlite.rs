@@ -1,5 +1,7 @@
 //! A SQLite file: it has one writer at a time, and does not know who that is.
 
+use std::net::SocketAddr;
+
 use anyhow::Result;
 use async_trait::async_trait;
 use sqlx::{Connection, SqliteConnection};
@@ -54,8 +56,12 @@ impl Home for File {
         "file".into()
     }
 
+    fn address(&self) -> Option<SocketAddr> {
+        None
+    }
+
     fn manners(&self) -> Manners {
-        Manners { producers: 2, begin: "BEGIN IMMEDIATE", two_phase: false, side_by_side: false }
+        Manners { producers: 2, begin: "BEGIN IMMEDIATE", two_phase: false, waited: None }
     }
 
     async fn producer(&self) -> Result<Box<dyn Session>> {
