@@ -310,6 +310,17 @@ fn statements_can_be_printed_without_a_config_or_a_file() {
 }
 
 #[test]
+fn rights_are_printed_for_the_accounts_named_without_asking_the_server() {
+    let home = Home::new("");
+    let url = ["--url", "postgres://nobody@127.0.0.1:1/orders"];
+    let named = ["migrate", "--grants", "--relay", "mail man", "--service", "shop"];
+    let rights = home.fine(&[&named[..], &url].concat());
+    assert!(rights.contains("TO \"mail man\";") && rights.contains("TO \"shop\";"), "{rights}");
+    assert!(home.fine(&["migrate", "--grants", "--url", "sqlite:a.db"]).contains("no accounts"));
+    home.ends(2, &["migrate", "--service", "shop"]);
+}
+
+#[test]
 fn an_id_is_put_down_once_and_every_row_of_it_is_shown() {
     let home = Home::migrated();
     let id = "0198c0de-0000-7000-8000-000000000001";

@@ -7,6 +7,7 @@ pub mod clock;
 pub mod console;
 pub mod differential;
 pub mod ground;
+pub mod instance;
 pub mod process;
 pub mod raw;
 pub mod receiver;

@@ -1,7 +1,7 @@
-//! A site: one SQLite outbox in a folder of its own, and relays that are started on it.
+//! A site: one outbox, and a folder in which relays are started on it.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -38,17 +38,30 @@ impl Default for Rules {
 /// One outbox, migrated and empty.
 pub struct Site {
     folder: TempDir,
+    url: String,
     /// This process's own handle on the outbox.
     pub outbox: Arc<dyn Outbox>,
 }
 
 impl Site {
-    /// Makes a site.
+    /// Makes a site with a SQLite file.
     pub async fn new() -> Result<Site> {
         let folder = tempfile::tempdir()?;
-        let outbox = store::open(&Setup::new(url(folder.path()))).await?;
+        let url = format!("sqlite:{}", folder.path().join("orders.sqlite3").display());
+        let outbox = store::open(&Setup::new(&*url)).await?;
         outbox.migrate().await?;
-        Ok(Site { folder, outbox })
+        Ok(Site { folder, url, outbox })
+    }
+
+    /// Makes a site in the database of a server that may just be starting.
+    pub async fn on(url: &str, at_most: Duration) -> Result<Site> {
+        let (folder, outbox) = (tempfile::tempdir()?, store::open(&Setup::new(url)).await?);
+        let until = Instant::now() + at_most;
+        while let Err(error) = outbox.migrate().await {
+            ensure!(Instant::now() < until, "after {at_most:?}: {error}");
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(Site { folder, url: url.to_owned(), outbox })
     }
 
     /// Returns the database file.
@@ -59,7 +72,7 @@ impl Site {
     /// Starts a relay that posts to `destination`.
     pub fn relay(&self, name: &str, destination: &str, rules: &Rules) -> Result<Process> {
         let config = self.folder.path().join(format!("{name}.toml"));
-        std::fs::write(&config, config_of(self.folder.path(), destination, rules)?)?;
+        std::fs::write(&config, config_of(&self.url, destination, rules)?)?;
         let config = config.to_str().context("a temporary folder has a plain name")?;
         Process::start(self.folder.path(), name, &["run", "-c", config])
     }
@@ -107,14 +120,10 @@ impl Site {
     }
 }
 
-fn url(folder: &Path) -> String {
-    format!("sqlite:{}", folder.join("orders.sqlite3").display())
-}
-
-fn config_of(folder: &Path, destination: &str, rules: &Rules) -> Result<String> {
+fn config_of(url: &str, destination: &str, rules: &Rules) -> Result<String> {
     let Rules { lease, timeout, outbox, policy } = rules;
     let mut text = String::new();
-    writeln!(text, "[outbox.orders]\nurl = \"{}\"", url(folder))?;
+    writeln!(text, "[outbox.orders]\nurl = \"{url}\"")?;
     writeln!(text, "lease = \"{lease}\"\nidle = \"200ms\"\n{outbox}")?;
     writeln!(text, "[sink.stock]\nkind = \"http\"\nurl = \"{destination}\"")?;
     writeln!(text, "timeout = \"{timeout}\"\nallow_private = true")?;

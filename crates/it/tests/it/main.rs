@@ -9,10 +9,12 @@ mod crash;
 mod differential;
 mod flow;
 mod house;
-mod instance;
 mod outage;
 mod promises;
+mod server;
 mod shell;
 mod sql_facts;
 mod stop;
 mod world;
+
+use it::instance;

@@ -9,8 +9,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use it::world::need;
 use tempfile::TempDir;
+
+use crate::world::need;
 
 /// How long the parts of a killed server may take to notice.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -19,9 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// A fresh instance of a server of the world, with the same settings.
-pub(crate) struct Instance {
+pub struct Instance {
     /// Where to connect.
-    pub(crate) url: String,
+    pub url: String,
     recipe: Vec<String>,
     run: PathBuf,
     child: Child,
@@ -30,7 +31,12 @@ pub(crate) struct Instance {
 
 impl Instance {
     /// Starts one. It takes a while until it answers.
-    pub(crate) fn start(server: &str) -> Result<Instance> {
+    pub fn start(server: &str) -> Result<Instance> {
+        Instance::start_with(server, &[])
+    }
+
+    /// Starts one with further arguments, which outdo those of the world.
+    pub fn start_with(server: &str, more: &[&str]) -> Result<Instance> {
         let server = need(server);
         // A short path, for the server puts a socket into it.
         let folder = tempfile::tempdir_in(server.run.join("tmp").canonicalize()?)?;
@@ -44,7 +50,7 @@ impl Instance {
         let words: Vec<String> = serde_json::from_str(server.detail("recipe"))?;
         let port = port.to_string();
         let words = words.iter().map(|word| word.replace("{data}", &data).replace("{port}", &port));
-        let recipe: Vec<_> = words.collect();
+        let recipe: Vec<_> = words.chain(more.iter().map(|word| (*word).to_owned())).collect();
         let shared = server.socket.port().to_string();
         let url = server.detail("url").replace(&shared, &port);
         let child = spawn(&recipe, &server.run, &folder)?;
@@ -52,7 +58,7 @@ impl Instance {
     }
 
     /// Kills it as nothing that it could prepare for, and returns when it is gone.
-    pub(crate) fn kill(&mut self) -> Result<()> {
+    pub fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
         // The sessions of PostgreSQL outlive the process that made them, and may still commit.
@@ -65,13 +71,13 @@ impl Instance {
     }
 
     /// Starts it again on what the dead one left.
-    pub(crate) fn revive(&mut self) -> Result<()> {
+    pub fn revive(&mut self) -> Result<()> {
         self.child = spawn(&self.recipe, &self.run, &self.folder)?;
         Ok(())
     }
 
     /// Fails with its last words when it has ended.
-    pub(crate) fn lives(&mut self) -> Result<()> {
+    pub fn lives(&mut self) -> Result<()> {
         let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
         ensure!(self.child.try_wait()?.is_none(), "the server ended:\n{log}");
         Ok(())

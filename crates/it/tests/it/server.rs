@@ -1,0 +1,72 @@
+//! A database server that dies costs time and nothing else, and no other database's time.
+
+use std::time::{Duration, Instant};
+
+use event::Event;
+use it::instance::Instance;
+use it::process::Process;
+use it::receiver::{Receiver, willing};
+use it::site::{Rules, Site, in_order};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn a_killed_postgres_loses_nothing_and_its_events_flow_again() {
+    a_killed_server_loses_nothing("postgres").await;
+}
+
+/// Kills a server under a relay that publishes, starts it again, and counts.
+async fn a_killed_server_loses_nothing(server: &str) {
+    let mut instance = Instance::start(server).unwrap();
+    let site = Site::on(&instance.url, PATIENCE).await.unwrap();
+    let mut events = site.put(300, 7).await.unwrap();
+    let receiver = Receiver::start(willing()).await.unwrap();
+    let rules = Rules { outbox: "batch = 10", ..Rules::default() };
+    let mut relay = site.relay("a", &receiver.url("a"), &rules).unwrap();
+    receiver.until_distinct(50, PATIENCE).await.unwrap();
+    instance.kill().unwrap();
+    relay.says("its database is down", PATIENCE).await.unwrap();
+    instance.revive().unwrap();
+    relay.says("lane runs again: its database is back", PATIENCE).await.unwrap();
+    let site = Site::on(&instance.url, PATIENCE).await.unwrap();
+    events.extend(site.put(100, 7).await.unwrap());
+    let counts = site.until("all are sent", PATIENCE, |counts| counts.sent == 400).await.unwrap();
+    assert_eq!((counts.new, counts.retry, counts.dead), (0, 0, 0));
+    in_order(&events, &receiver.arrivals()).unwrap();
+}
+
+#[tokio::test]
+async fn a_database_that_is_down_does_not_slow_the_others_of_its_relay() {
+    let mut instance = Instance::start("postgres").unwrap();
+    let (well, ill) =
+        (Site::new().await.unwrap(), Site::on(&instance.url, PATIENCE).await.unwrap());
+    let receiver = Receiver::start(willing()).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "[outbox.well]\nurl = \"sqlite:{}\"\n[outbox.ill]\nurl = \"{}\"\n\
+         [sink.stock]\nkind = \"http\"\nurl = \"{}\"\nallow_private = true\n\
+         [[route]]\ntopic = \"*\"\nsink = \"stock\"\n\
+         [policy]\nrest = \"200ms\"\n[admin]\noff = true\n",
+        well.file().display(),
+        instance.url,
+        receiver.url("a")
+    );
+    std::fs::write(folder.path().join("postbox.toml"), text).unwrap();
+    let mut relay = Process::start(folder.path(), "relay", &["run"]).unwrap();
+    ill.put(1, 1).await.unwrap();
+    receiver.until_distinct(1, PATIENCE).await.unwrap();
+    instance.kill().unwrap();
+    relay.says("its database is down", PATIENCE).await.unwrap();
+    let began = Instant::now();
+    let mut events: Vec<Event> = Vec::new();
+    for _ in 0..20 {
+        events.extend(well.put(10, 3).await.unwrap());
+        receiver.until_distinct(1 + events.len(), PATIENCE).await.unwrap();
+    }
+    println!("200 events in 20 steps beside a dead database: {:?}", began.elapsed());
+    instance.revive().unwrap();
+    relay.says("lane runs again: its database is back", PATIENCE).await.unwrap();
+    let ill = Site::on(&instance.url, PATIENCE).await.unwrap();
+    ill.put(1, 1).await.unwrap();
+    receiver.until_distinct(2 + events.len(), PATIENCE).await.unwrap();
+}
