@@ -1,28 +1,61 @@
-//! `cargo xtask bench`: hands over to the bench program of the crate `it`.
+//! `cargo xtask bench`: starts the servers and hands over to the bench program of the crate `it`.
 
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
-use crate::cargo;
+use crate::world::{Run, World};
+use crate::{cargo, interrupt, root};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What to measure
+    /// What to measure: sqlite, or stores and then which
     #[arg(default_value = "sqlite")]
     what: Vec<String>,
     /// Prints one flat JSON object, name to ratio, instead of a table
     #[arg(long)]
     json: bool,
+    /// How many events each measurement drains
+    #[arg(long)]
+    events: Option<u64>,
+    /// How many sent rows lie behind where much history is measured
+    #[arg(long)]
+    behind: Option<u64>,
 }
 
 pub(crate) fn bench(args: &Args) -> Result<ExitCode> {
-    let mut command = cargo();
+    let run = Run::open(&root())?;
+    interrupt::listen(run.folder())?;
+    let servers = args.servers();
+    let _world = match servers.is_empty() {
+        true => None,
+        false => Some(World::start_all(&run, &servers)?),
+    };
+    let mut command = run.command(cargo().get_program());
+    command.current_dir(root()).env("POSTBOX_WORLD", run.file());
     command.args(["run", "--release", "--package", "postbox-it", "--bin", "bench", "--"]);
     command.args(&args.what);
     if args.json {
         command.arg("--json");
     }
+    for (name, number) in [("--events", args.events), ("--behind", args.behind)] {
+        if let Some(number) = number {
+            command.args([name, &number.to_string()]);
+        }
+    }
     let status = command.status().context("cargo does not start")?;
+    interrupt::check()?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl Args {
+    /// Returns the servers whose programs are needed.
+    fn servers(&self) -> Vec<String> {
+        let named = match self.what.split_first() {
+            Some((what, [])) if what == "stores" => vec!["postgres".to_owned()],
+            Some((what, names)) if what == "stores" => names.to_vec(),
+            _ => Vec::new(),
+        };
+        named.into_iter().filter(|name| name != "sqlite").collect()
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::world::{Run, World};
 use crate::{cargo, interrupt, root};
@@ -33,7 +33,7 @@ pub(crate) fn chaos(args: &Args) -> Result<ExitCode> {
         args.databases.iter().filter(|name| *name != "sqlite").cloned().collect();
     let _world = match servers.is_empty() {
         true => None,
-        false => Some(start(&run, &servers)?),
+        false => Some(World::start_all(&run, &servers)?),
     };
     let mut build = cargo();
     // Both at once, so that no crate is built with two sets of features.
@@ -52,13 +52,4 @@ pub(crate) fn chaos(args: &Args) -> Result<ExitCode> {
     let status = command.status().context("the program does not start")?;
     interrupt::check()?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn start(run: &Run, servers: &[String]) -> Result<World> {
-    let (world, errors) = World::start(run, servers)?;
-    world.print();
-    if errors.is_empty() {
-        return Ok(world);
-    }
-    bail!("{}", errors.iter().map(|error| format!("{error:#}")).collect::<Vec<_>>().join("\n"))
 }

@@ -128,6 +128,16 @@ impl World {
         Ok((world, errors))
     }
 
+    /// Starts the named servers. One that cannot be had is an error.
+    pub(crate) fn start_all(run: &Run, names: &[String]) -> Result<World> {
+        let (world, errors) = World::start(run, names)?;
+        if !errors.is_empty() {
+            let all = errors.iter().map(|error| format!("{error:#}")).collect::<Vec<_>>();
+            bail!("{}", all.join("\n"));
+        }
+        Ok(world)
+    }
+
     /// Leaves the servers running when this value goes.
     pub(crate) fn keep(&mut self) {
         self.kept = true;

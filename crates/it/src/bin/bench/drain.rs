@@ -1,7 +1,7 @@
-//! The relay as it is: a lane from the store to a sink that accepts everything.
+//! The relay as it is: lanes from the store to a sink that accepts everything.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -11,22 +11,70 @@ use event::{
     StoreError, Topics, Want,
 };
 use relay::{Lane, Options, SystemClock};
-use store::Setup;
+use store::{Outbox, Setup};
 use tokio_util::sync::CancellationToken;
-
-use crate::fill::Copy;
 
 /// How many events one turn takes: the default of the product.
 pub(crate) const BATCH: usize = 200;
 
-/// Drains a copy. Returns rows per second, from the start of the lane to the last settled row.
-pub(crate) async fn drain(copy: &Copy, events: usize, history: bool) -> Result<f64> {
-    let outbox = store::open(&Setup { history, ..Setup::new(copy.url()) }).await?;
+/// How an outbox is drained.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    pub(crate) batch: usize,
+    pub(crate) turns: usize,
+    pub(crate) history: bool,
+    /// How many relays share the work.
+    pub(crate) relays: usize,
+}
+
+impl How {
+    /// As the product does by default.
+    pub(crate) fn usual(history: bool) -> How {
+        How { batch: BATCH, turns: 2, history, relays: 1 }
+    }
+}
+
+/// What a drain came to.
+pub(crate) struct Drained {
+    /// Rows per second, from the start of the lanes to the last settled row.
+    pub(crate) rate: f64,
+    /// How long each claim took that claimed something, the shortest first.
+    pub(crate) claims: Vec<Duration>,
+}
+
+/// Drains an outbox.
+pub(crate) async fn drain(url: &str, events: usize, how: How) -> Result<Drained> {
     let stop = CancellationToken::new();
-    let inner = outbox.lane(store::Lane { topics: Topics::all(), ..Default::default() });
-    let source = Arc::new(Counted { inner, left: AtomicUsize::new(events), stop: stop.clone() });
+    let left = Arc::new(AtomicUsize::new(events));
+    let claims = Arc::new(Mutex::default());
+    let (mut outboxes, mut lanes): (Vec<Arc<dyn Outbox>>, Vec<Lane>) = Default::default();
+    for _ in 0..how.relays {
+        let outbox = store::open(&Setup { history: how.history, ..Setup::new(url) }).await?;
+        let inner = outbox.lane(store::Lane { topics: Topics::all(), ..Default::default() });
+        let (left, stop, claims) = (left.clone(), stop.clone(), claims.clone());
+        lanes.push(lane(Arc::new(Counted { inner, left, stop, claims }), how));
+        outboxes.push(outbox);
+    }
+    let before = outboxes[0].catalog().count().await?.sent;
+    let start = Instant::now();
+    let running = lanes.iter().map(|lane| lane.run(&stop));
+    let ended = futures_util::future::try_join_all(running).await;
+    ended.map_err(|cause| anyhow::anyhow!("{cause}"))?;
+    let rate = events as f64 / start.elapsed().as_secs_f64();
+    let counts = outboxes[0].catalog().count().await?;
+    let all = counts.sent - before == events as u64 && counts.pending() == 0;
+    ensure!(all, "not drained: {counts:?}");
+    for outbox in outboxes {
+        outbox.close().await;
+    }
+    let mut claims = std::mem::take(&mut *claims.lock().expect("no claim panics"));
+    claims.sort();
+    Ok(Drained { rate, claims })
+}
+
+fn lane(source: Arc<dyn Source>, how: How) -> Lane {
     let second = Duration::from_secs(1);
-    let lane = Lane {
+    Lane {
         outbox: "orders".into(),
         sink_name: "nowhere".into(),
         source,
@@ -39,34 +87,33 @@ pub(crate) async fn drain(copy: &Copy, events: usize, history: bool) -> Result<f
             rest: 5 * second,
         },
         options: Options {
-            batch: BATCH,
+            batch: how.batch,
             bytes: 4 << 20,
             lease: 30 * second,
             idle: second,
-            turns: 2,
+            turns: how.turns,
             drain: 10 * second,
         },
-    };
-    let start = Instant::now();
-    lane.run(&stop).await.map_err(|cause| anyhow::anyhow!("{cause}"))?;
-    let rate = events as f64 / start.elapsed().as_secs_f64();
-    let counts = outbox.catalog().count().await?;
-    ensure!(counts.sent == events as u64 && counts.pending() == 0, "not drained: {counts:?}");
-    outbox.close().await;
-    Ok(rate)
+    }
 }
 
-/// A source that stops its lane once everything is settled.
+/// A source that stops every lane once everything is settled.
 struct Counted {
     inner: Arc<dyn Source>,
-    left: AtomicUsize,
+    left: Arc<AtomicUsize>,
     stop: CancellationToken,
+    claims: Arc<Mutex<Vec<Duration>>>,
 }
 
 #[async_trait]
 impl Source for Counted {
     async fn claim(&self, want: &Want) -> Result<Vec<Claim>, StoreError> {
-        self.inner.claim(want).await
+        let began = Instant::now();
+        let claimed = self.inner.claim(want).await?;
+        if !claimed.is_empty() {
+            self.claims.lock().expect("no claim panics").push(began.elapsed());
+        }
+        Ok(claimed)
     }
 
     async fn settle(&self, ends: &[Settlement]) -> Result<Settled, StoreError> {

@@ -7,17 +7,13 @@ use anyhow::{Result, ensure};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Row};
 
-use crate::drain::BATCH;
-use crate::fill::Copy;
-
 const READ: &str = include_str!("../../../../store/sql/sqlite/claim_hot.sql");
 const KEEP: &str = include_str!("../../../../store/sql/sqlite/done_hot.sql");
 const DROP: &str = include_str!("../../../../store/sql/sqlite/drop_hot.sql");
 
-/// Drains a copy. Returns rows per second.
-pub(crate) async fn drain(copy: &Copy, events: usize, history: bool) -> Result<f64> {
-    let mut connection = copy
-        .url()
+/// Drains a file. Returns rows per second.
+pub(crate) async fn drain(url: &str, events: usize, history: bool, batch: usize) -> Result<f64> {
+    let mut connection = url
         .parse::<SqliteConnectOptions>()?
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Normal)
@@ -32,7 +28,7 @@ pub(crate) async fn drain(copy: &Copy, events: usize, history: bool) -> Result<f
     while drained < events {
         let rows = sqlx::query(AssertSqlSafe(read.as_str()))
             .bind(cursor)
-            .bind(i64::try_from(BATCH)?)
+            .bind(i64::try_from(batch)?)
             .fetch_all(&mut connection)
             .await?;
         ensure!(!rows.is_empty(), "{drained} of {events} rows were there");

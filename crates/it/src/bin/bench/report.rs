@@ -6,7 +6,7 @@ use anyhow::Result;
 
 /// One figure, and what it is a share of.
 pub(crate) struct Figure {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) what: &'static str,
     pub(crate) value: f64,
     pub(crate) unit: f64,
@@ -15,8 +15,9 @@ pub(crate) struct Figure {
 /// Everything that was measured.
 pub(crate) struct Report {
     events: usize,
-    lines: Vec<String>,
-    ratios: Vec<(&'static str, f64)>,
+    /// Name, what it is measured beside, what it is, the ratio, and what that means.
+    lines: Vec<[String; 5]>,
+    ratios: Vec<(String, f64)>,
 }
 
 impl Report {
@@ -25,19 +26,21 @@ impl Report {
     }
 
     /// Adds rounds of (raw, relay), in rows per second.
-    pub(crate) fn pair(&mut self, name: &'static str, what: &str, rounds: &[(f64, f64)]) {
+    pub(crate) fn pair(&mut self, name: impl Into<String>, what: &str, rounds: &[(f64, f64)]) {
         let raw = median(rounds.iter().map(|(raw, _)| *raw));
         let relay = median(rounds.iter().map(|(_, relay)| *relay));
         let ratio = median(rounds.iter().map(|(raw, relay)| relay / raw));
-        self.lines.push(format!("{name:<30} {raw:>12.0} {relay:>12.0} {ratio:>7.3}  {what}"));
-        self.ratios.push((name, ratio));
+        self.line(name.into(), format!("{raw:.0}"), format!("{relay:.0}"), ratio, what);
     }
 
     /// Adds one figure.
     pub(crate) fn figure(&mut self, figure: Figure) {
         let Figure { name, what, value, unit } = figure;
-        let ratio = value / unit;
-        self.lines.push(format!("{name:<30} {:>12} {value:>12.2} {ratio:>7.3}  {what}", ""));
+        self.line(name, String::new(), format!("{value:.2}"), value / unit, what);
+    }
+
+    fn line(&mut self, name: String, beside: String, value: String, ratio: f64, what: &str) {
+        self.lines.push([name.clone(), beside, value, format!("{ratio:.3}"), what.to_owned()]);
         self.ratios.push((name, ratio));
     }
 
@@ -45,7 +48,7 @@ impl Report {
         let flat: serde_json::Map<String, serde_json::Value> = self
             .ratios
             .iter()
-            .map(|(name, ratio)| ((*name).to_owned(), ((ratio * 1e4).round() / 1e4).into()))
+            .map(|(name, ratio)| (name.clone(), ((ratio * 1e4).round() / 1e4).into()))
             .collect();
         writeln!(std::io::stdout(), "{}", serde_json::Value::Object(flat))?;
         Ok(())
@@ -54,10 +57,11 @@ impl Report {
     pub(crate) fn print_table(&self) -> Result<()> {
         let mut out = std::io::stdout();
         writeln!(out, "{} events of 300 bytes, medians of {} rounds", self.events, crate::ROUNDS)?;
-        let (raw, relay, ratio) = ("raw rows/s", "relay rows/s", "ratio");
-        writeln!(out, "{:<30} {raw:>12} {relay:>12} {ratio:>7}", "")?;
-        for line in &self.lines {
-            writeln!(out, "{line}")?;
+        let head = ["", "beside/s", "measured/s", "ratio", ""].map(str::to_owned);
+        let wide = self.lines.iter().map(|line| line[0].len()).max().unwrap_or_default();
+        for [name, beside, value, ratio, what] in std::iter::once(&head).chain(&self.lines) {
+            let line = format!("{name:<wide$} {beside:>12} {value:>12} {ratio:>7}  {what}");
+            writeln!(out, "{}", line.trim_end())?;
         }
         Ok(())
     }

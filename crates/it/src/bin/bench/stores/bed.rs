@@ -1,0 +1,28 @@
+//! What a store is measured on: one server, with as many fresh outboxes as are wanted.
+
+use anyhow::Result;
+use async_trait::async_trait;
+
+use super::shapes::Shape;
+
+/// Bytes of each payload.
+pub(super) const SIZE: usize = 300;
+
+#[async_trait]
+pub(super) trait Bed: Send + Sync {
+    /// How many turns or loops at once make sense here.
+    fn width(&self) -> usize;
+    /// Which shapes can be tried here.
+    fn shapes(&self) -> &'static [Shape];
+    /// Makes a new outbox with so many rows that wait, and so many of history. Returns its url.
+    async fn outbox(&self, events: usize, behind: usize) -> Result<String>;
+    /// Puts so many more rows.
+    async fn fill(&self, url: &str, events: usize) -> Result<()>;
+    /// Reads and deletes everything by primary key. Returns rows per second.
+    async fn raw(&self, url: &str, events: usize) -> Result<f64>;
+    /// Drains so many rows in another shape. Returns rows per second.
+    async fn shape(&self, shape: &Shape, events: usize) -> Result<f64>;
+    /// Commits business rows, each in its own transaction, with or without an event. Returns
+    /// transactions per second.
+    async fn produce(&self, url: &str, event: bool) -> Result<f64>;
+}
