@@ -10,6 +10,10 @@ mod memory {
     it::contract!(it::ground::memory);
 }
 
+mod memory_competing {
+    it::contract!(it::ground::memory_competing);
+}
+
 mod sqlite {
     it::contract!(it::ground::sqlite);
 }
@@ -20,4 +24,16 @@ mod postgres {
 
 mod postgres_unshared {
     it::contract!(it::ground::postgres_unshared);
+}
+
+mod postgres_18 {
+    it::contract!(it::ground::postgres_18);
+}
+
+mod postgres_skip_locked {
+    it::contract!(it::ground::postgres_skip_locked);
+}
+
+mod postgres_cas {
+    it::contract!(it::ground::postgres_cas);
 }

@@ -82,6 +82,12 @@ impl Sight {
         self.again.map_or(cursor, |again| again.min(cursor))
     }
 
+    /// Lets the next look begin at a row that another relay had open.
+    pub(crate) fn miss(&mut self, number: i64) {
+        let before = number - 1;
+        self.again = Some(self.again.map_or(before, |again| again.min(before)));
+    }
+
     /// Returns where a look under a snapshot began: where the cursor stood, or further back.
     pub(crate) fn began(&self, snapshot: &Snapshot, from: i64) -> i64 {
         self.late.began(snapshot, from)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use event::{Address, Claim, Event, Shelf};
+use event::{Address, Claim, Event, Fence, Shelf};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
@@ -42,7 +42,9 @@ impl Pick<'_> {
             let shown = self.show(base, conn, &shards, chunk).await?;
             looked += shown.line.len() as i64;
             let cut = shown.cut;
-            if self.offer(base, shown)? || !cut {
+            let stopped = self.offer(base, shown)?;
+            let lost = if self.rivals.is_some() { self.win_hot(base, conn).await? } else { 0 };
+            if lost == 0 && (stopped || !cut) {
                 break;
             }
         }
@@ -59,7 +61,8 @@ impl Pick<'_> {
     ) -> Result<Shown, Fault> {
         let begins = Begins::of(&base.holding().desks[self.lane], shards.iter().copied());
         let from = shards.iter().copied().zip(begins.from.iter().copied()).collect();
-        let query = base.sql.claim_hot.query().bind(begins.shards).bind(begins.from).bind(chunk);
+        let sql = if self.rivals.is_some() { &base.sql.read_hot } else { &base.sql.claim_hot };
+        let query = sql.query().bind(begins.shards).bind(begins.from).bind(chunk);
         let open = begins.open;
         let query = query.bind(open.shards).bind(open.xids).bind(open.from);
         let mut hot = query.fetch_all(conn).await?.into_iter();
@@ -136,6 +139,13 @@ impl Pick<'_> {
         let size = event.payload.len();
         if !self.room.fits(size, self.taken()) {
             return Ok(false);
+        }
+        if self.rivals.is_some() {
+            desk.part(shard).hand.skip(seq);
+            let (fence, due) = (Fence::default(), event.created);
+            self.claims.push(Claim { event, address, fence, due, attempt: 1, unexplained: 0 });
+            self.room.fill(size);
+            return Ok(true);
         }
         if desk.part(shard).offer_hot(address, event.key.as_deref(), before) {
             let (fence, due) = (self.stage(shard).held.newest, event.created);

@@ -17,7 +17,7 @@ use super::statements::Statements;
 use crate::given::check_table;
 use crate::listing::MANY;
 use crate::own::Holding;
-use crate::{Now, Setup};
+use crate::{Now, Setup, Strategy};
 
 pub(super) struct Base {
     pub(super) path: PathBuf,
@@ -42,6 +42,8 @@ pub(super) struct Base {
 impl Base {
     pub(super) fn new(setup: &Setup) -> Result<Arc<Base>, StoreError> {
         check_table(&setup.table)?;
+        let why = "a file has one writer at a time, so relays cannot compete for its rows";
+        setup.strategy.on(&[Strategy::Own], why)?;
         let path = connect::path(&setup.url)?;
         connect::refuse_remote(&path)?;
         let owner = uuid::Uuid::now_v7().to_string();
