@@ -2,6 +2,7 @@
 
 mod application;
 mod backlog;
+mod competing;
 mod plans;
 mod refusals;
 mod sharing;

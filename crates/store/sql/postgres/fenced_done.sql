@@ -9,11 +9,10 @@ WITH found AS MATERIALIZED (
     FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[])
         AS ends (number, fence, event_id, broker_id)
     CROSS JOIN LATERAL (
-        SELECT later.ctid FROM {outbox}_later AS later
-        WHERE later.number = ends.number AND later.fence = ends.fence
-            AND later.event_id = ends.event_id AND later.unexplained > 0
-        LIMIT 1
+        SELECT later.ctid, later.fence, later.event_id, later.unexplained
+        FROM {outbox}_later AS later WHERE later.number = ends.number LIMIT 1
     ) AS near
+    WHERE near.fence = ends.fence AND near.event_id = ends.event_id AND near.unexplained > 0
 ),
 gone AS (
     DELETE FROM {outbox}_later AS later USING found

@@ -7,11 +7,10 @@ WITH found AS MATERIALIZED (
     FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::text[])
         AS ends (number, fence, event_id, due_at, trail)
     CROSS JOIN LATERAL (
-        SELECT later.ctid FROM {outbox}_later AS later
-        WHERE later.number = ends.number AND later.fence = ends.fence
-            AND later.event_id = ends.event_id AND later.unexplained > 0
-        LIMIT 1
+        SELECT later.ctid, later.fence, later.event_id, later.unexplained
+        FROM {outbox}_later AS later WHERE later.number = ends.number LIMIT 1
     ) AS near
+    WHERE near.fence = ends.fence AND near.event_id = ends.event_id AND near.unexplained > 0
 )
 UPDATE {outbox}_later AS later
 SET due_at = found.due_at, unexplained = 0, trail = found.trail, moved_at = $6

@@ -134,9 +134,9 @@ impl Source for CompetingLane {
     async fn release(&self) -> Result<(), StoreError> {
         let now = self.table.now();
         let (mut state, mut flight) = (self.table.state(), self.flight());
-        for entry in &mut state.entries {
-            let later = entry.row.place == Place::Waiting(Shelf::Later);
-            if let (true, Some(fence)) = (later, flight.remove(&entry.number)) {
+        let later = |entry: &&mut Entry| entry.row.place == Place::Waiting(Shelf::Later);
+        for entry in state.entries.iter_mut().filter(later) {
+            if let Some(fence) = flight.remove(&entry.number) {
                 let _ = entry.row.settle(fence, &Outcome::Release { after: Duration::ZERO }, now);
             }
         }

@@ -15,6 +15,8 @@ use crate::own::{Desk, Snapshot};
 
 /// How many hot rows a claim looks at in vain, at the most; the cursors go on from there.
 const IN_VAIN: i64 = 20_000;
+/// The same for a claim that has rows open.
+const IN_VAIN_OPEN: i64 = 500;
 
 /// What one look at the hot rows showed.
 struct Shown {
@@ -36,7 +38,7 @@ impl Pick<'_> {
             return Ok(());
         }
         let mut looked = 0;
-        while self.taken() < self.room.want.limit && looked < IN_VAIN {
+        while self.taken() < self.room.want.limit && looked < self.in_vain() {
             let chunk = i64::try_from(self.room.want.limit - self.taken()).unwrap_or(i64::MAX);
             let chunk = if looked == 0 { chunk } else { chunk.max(256) };
             let shown = self.show(base, conn, &shards, chunk).await?;
@@ -49,6 +51,12 @@ impl Pick<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Returns how far the claim looks. What a competing one has taken is open until its end, so
+    /// it does not look far beyond that.
+    fn in_vain(&self) -> i64 {
+        if self.rivals.is_some() && self.taken() > 0 { IN_VAIN_OPEN } else { IN_VAIN }
     }
 
     /// Looks once.
