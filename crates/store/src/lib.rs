@@ -16,5 +16,7 @@ mod strategy;
 
 pub use given::check_table;
 pub use memory::Memory;
-pub use outbox::{Finding, Grade, Home, Lane, Now, Outbox, Schema, Setup, home, open};
+pub use outbox::{
+    Finding, Grade, Home, Lane, Now, Outbox, Schema, Setup, check_strategy, home, open,
+};
 pub use strategy::Strategy;

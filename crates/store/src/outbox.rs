@@ -146,6 +146,15 @@ pub fn home(url: &str) -> Result<Home, StoreError> {
     }
 }
 
+/// Refuses a strategy that the database of a URL cannot do, and says why. Nothing is touched.
+pub fn check_strategy(url: &str, strategy: Strategy) -> Result<(), StoreError> {
+    match Kind::of(url)? {
+        Kind::Sqlite => sqlite::strategy(strategy),
+        Kind::Postgres => postgres::strategy(strategy),
+    }
+    .map(drop)
+}
+
 /// Opens a handle. It does not migrate, and makes no file that is not there except on `migrate`.
 pub async fn open(setup: &Setup) -> Result<Arc<dyn Outbox>, StoreError> {
     Ok(match Kind::of(&setup.url)? {

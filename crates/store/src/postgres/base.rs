@@ -20,8 +20,11 @@ use crate::listing::MANY;
 use crate::own::Holding;
 use crate::{Now, Setup, Strategy};
 
-/// What PostgreSQL can do.
-const CAN: [Strategy; 3] = [Strategy::Own, Strategy::SkipLocked, Strategy::Cas];
+/// Chooses a strategy that PostgreSQL can do.
+pub(crate) fn strategy(asked: Strategy) -> Result<Strategy, StoreError> {
+    let why = "it is for MySQL and MariaDB servers that have no SKIP LOCKED";
+    asked.on(&[Strategy::Own, Strategy::SkipLocked, Strategy::Cas], why)
+}
 
 pub(super) struct Base {
     pub(super) table: String,
@@ -67,8 +70,7 @@ impl Base {
         if setup.connections < 2 {
             return Err(refuse("an outbox in PostgreSQL needs at least 2 connections".into()));
         }
-        let why = "it is for MySQL and MariaDB servers that have no SKIP LOCKED";
-        let strategy = setup.strategy.on(&CAN, why)?;
+        let strategy = strategy(setup.strategy)?;
         let options = options(&setup.url)?;
         let most = usize::from(setup.connections);
         let owner = uuid::Uuid::now_v7().to_string();

@@ -42,6 +42,7 @@ use event::{Catalog, Chores, Event, Inbox, Millis, Source, StoreError};
 
 pub use self::app::{Tables, meaning};
 use self::base::Base;
+pub(crate) use self::base::strategy;
 use self::catalog::PostgresCatalog;
 use self::chores::PostgresChores;
 use self::compete::CompetingLane;

@@ -19,6 +19,12 @@ use crate::listing::MANY;
 use crate::own::Holding;
 use crate::{Now, Setup, Strategy};
 
+/// Chooses a strategy that a file can do.
+pub(crate) fn strategy(asked: Strategy) -> Result<Strategy, StoreError> {
+    let why = "a file has one writer at a time, so relays cannot compete for its rows";
+    asked.on(&[Strategy::Own], why)
+}
+
 pub(super) struct Base {
     pub(super) path: PathBuf,
     /// The write-ahead log: every commit writes to it.
@@ -42,8 +48,7 @@ pub(super) struct Base {
 impl Base {
     pub(super) fn new(setup: &Setup) -> Result<Arc<Base>, StoreError> {
         check_table(&setup.table)?;
-        let why = "a file has one writer at a time, so relays cannot compete for its rows";
-        setup.strategy.on(&[Strategy::Own], why)?;
+        strategy(setup.strategy)?;
         let path = connect::path(&setup.url)?;
         connect::refuse_remote(&path)?;
         let owner = uuid::Uuid::now_v7().to_string();
