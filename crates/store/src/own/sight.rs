@@ -135,6 +135,18 @@ mod tests {
     }
 
     #[test]
+    fn a_row_that_another_had_open_is_where_the_next_look_begins() {
+        let mut sight = Sight::default();
+        sight.saw(&snapshot("5:5:"), 10, 90, None);
+        sight.miss(70);
+        sight.miss(40);
+        sight.miss(80);
+        assert_eq!(sight.from(90), 39);
+        sight.saw(&snapshot("5:5:"), 39, 90, None);
+        assert_eq!(sight.from(90), 90);
+    }
+
+    #[test]
     fn a_look_that_was_cut_below_the_cursor_goes_on_there() {
         let mut sight = Sight::default();
         sight.saw(&snapshot("5:5:"), 10, 90, Some(50));

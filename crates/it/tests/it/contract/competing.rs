@@ -135,6 +135,9 @@ async fn relays_that_own_and_relays_that_compete_refuse_to_work_side_by_side() {
 
     let claims = free.claim(1).await;
     assert_eq!(claims.len(), 1, "nobody leases anything, and nothing is in flight");
+    own.put(1).await;
+    let told = own.refused().await;
+    assert!(told.contains("was changed to skip_locked while this relay with own ran"), "{told}");
     let also = relay(&setup, Strategy::Cas).await;
     also.put(1).await;
     assert_eq!(also.claim(1).await.len(), 1, "those that compete go together");
@@ -143,8 +146,8 @@ async fn relays_that_own_and_relays_that_compete_refuse_to_work_side_by_side() {
     assert!(late.refused().await.contains("claimed with strategy skip_locked"));
     free.publish(&claims).await;
     let claims = late.claim(10).await;
-    assert_eq!(claims.len(), 1, "nothing is in flight any more");
-    assert_eq!(claims[0].attempt, 1, "it was released");
+    assert_eq!(claims.len(), 2, "nothing is in flight any more");
+    assert!(claims.iter().all(|claim| claim.attempt == 1), "what was claimed was released");
     late.put(1).await;
     let told = free.refused().await;
     assert!(told.contains("was changed to own while this relay with skip_locked ran"), "{told}");
@@ -152,7 +155,22 @@ async fn relays_that_own_and_relays_that_compete_refuse_to_work_side_by_side() {
     late.publish(&claims).await;
     late.publish(&late.claim(10).await).await;
     let counts = late.outbox.catalog().count().await.unwrap();
-    assert_eq!((counts.sent, counts.pending()), (4, 0));
+    assert_eq!((counts.sent, counts.pending()), (5, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn relays_that_begin_at_once_agree_on_the_strategy() {
+    for _ in 0..20 {
+        let setup = outbox().await;
+        let first = relay(&setup, Strategy::SkipLocked).await;
+        first.put(40).await;
+        let mut asking = tokio::task::JoinSet::new();
+        for strategy in [Strategy::SkipLocked, Strategy::Cas, Strategy::SkipLocked] {
+            let one = relay(&setup, strategy).await;
+            asking.spawn(async move { one.claim(5).await.len() });
+        }
+        assert!(asking.join_all().await.iter().sum::<usize>() > 0);
+    }
 }
 
 #[tokio::test]

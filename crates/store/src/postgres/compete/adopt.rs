@@ -79,17 +79,17 @@ impl Work for Adopting {
         let mut fact = Fact { written: None, now: Millis(0), leases, claims };
         let mut out: Vec<(u16, i64)> = Vec::new();
         for row in &rows {
-            fact.now = Millis(row.try_get(5)?);
-            if rows::text(row, 0)? == "strategy" {
-                fact.written = Some(rows::text(row, 2)?.to_owned());
-            }
-            if row.try_get::<Option<i16>, _>(1)?.is_some() {
-                let shard = rows::shard(row, 1)?;
-                fact.leases.push(Millis(row.try_get(3)?));
-                let named: Vec<i64> = row.try_get(4)?;
+            fact.now = Millis(row.try_get(3)?);
+            if row.try_get::<Option<i16>, _>(0)?.is_some() {
+                let shard = rows::shard(row, 0)?;
+                fact.leases.push(Millis(row.try_get(1)?));
+                let named: Vec<i64> = row.try_get(2)?;
                 out.extend(named.into_iter().map(|seq| (shard, seq)));
             }
         }
+        // The look that opened the leases is older than a row that was written while it waited.
+        let written = base.sql.strategy.query().bind(base.now()).fetch_optional(&mut *conn).await?;
+        fact.written = written.map(|row| row.try_get(0)).transpose()?;
         let longest = fact.now + Leased::Shard.longest(self.lease);
         let last = base.sql.last_claims.query().bind(longest.0).fetch_optional(&mut *conn).await?;
         if let Some(row) = last {
