@@ -76,17 +76,15 @@ async fn passes_once(strategy: Strategy) {
     delayed(&mut conn, &setup.table, "b.x", ROWS).await;
     hot(&mut conn, &setup.table, "b.x", ROWS / 5).await;
     // As many claims as it takes to pass all of it.
-    for claim in 1..=6 {
-        let began = Instant::now();
+    for _ in 0..6 {
         assert_eq!(lane.claim(&want()).await.unwrap(), []);
-        println!("claim {claim} beside {ROWS} rows of another lane: {:?}", began.elapsed());
     }
     delayed(&mut conn, &setup.table, "a.x", 40).await;
     hot(&mut conn, &setup.table, "a.x", 40).await;
     let began = Instant::now();
     assert_eq!(drain(&lane).await, 80);
-    println!("80 rows claimed and settled among them: {:?}", began.elapsed());
-    assert!(began.elapsed() < Duration::from_secs(1), "the backlog was read again");
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(1), "the backlog was read again: {took:?}");
     outbox.close().await;
 }
 
