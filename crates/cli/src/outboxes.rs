@@ -35,6 +35,9 @@ impl Chosen {
         let mut setup = Setup::new(outbox.url.reveal());
         setup.table.clone_from(&outbox.table);
         setup.history = outbox.history;
+        setup.strategy = outbox.strategy;
+        setup.shards = outbox.shards;
+        setup.connections = outbox.connections;
         Chosen { name: outbox.name.clone(), setup }
     }
 

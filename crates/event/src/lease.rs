@@ -26,6 +26,11 @@ impl Leased {
     /// it would stop everything for as long as that clock was wrong, and to take it costs no more
     /// than a second copy, because the fence has moved.
     pub fn runs(self, until: Millis, now: Millis, lease: Duration) -> bool {
-        until > now && until.since(now) <= self.far().max(10 * lease)
+        until > now && until.since(now) <= self.longest(lease)
+    }
+
+    /// Returns how long a lease can last at the most, for somebody who would take it for `lease`.
+    pub fn longest(self, lease: Duration) -> Duration {
+        self.far().max(10 * lease)
     }
 }

@@ -13,7 +13,7 @@ use std::future::Future;
 use anyhow::{Result, bail};
 use futures_util::{StreamExt, stream};
 
-use crate::ground::{self, Ground};
+use crate::ground::Ground;
 pub use trace::{End, Op, trace};
 
 /// Which traces to run: `traces` of them, from `seed` on.
@@ -71,8 +71,9 @@ where
     G: Ground + 'static,
 {
     let played = tokio::spawn(async move {
-        let mut model = side::Side::new(Box::new(ground::memory().await)).await;
-        let mut real = side::Side::new(Box::new(make().await)).await;
+        let ground = make().await;
+        let mut model = side::Side::new(ground.model().await).await;
+        let mut real = side::Side::new(Box::new(ground)).await;
         for (at, op) in ops.iter().enumerate() {
             let (wanted, got) = (model.take(op).await, real.take(op).await);
             if wanted != got {

@@ -6,7 +6,7 @@ use anyhow::Result;
 use async_trait::async_trait;
 use event::Event;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
-use store::{Memory, Outbox, Setup};
+use store::{Memory, Outbox, Setup, Strategy};
 use tempfile::TempDir;
 
 use crate::clock::HandClock;
@@ -17,10 +17,18 @@ use crate::world::need;
 pub struct Traits {
     /// Whether it promises order per key.
     pub ordered: bool,
-    /// In how many shards relays share it.
+    /// In how many shards relays share it; 0 where they compete for every row, and lease none.
     pub shards: u16,
     /// Whether a business transaction can be rolled back around it.
     pub transactions: bool,
+}
+
+impl Traits {
+    /// Tells whether relays compete for rows: what waits is nobody's, and what is in hand is its
+    /// holder's.
+    pub fn competing(&self) -> bool {
+        self.shards == 0
+    }
 }
 
 /// One empty store for one test.
@@ -32,6 +40,10 @@ pub trait Ground: Send + Sync {
     fn clock(&self) -> &HandClock;
     /// Says how the store differs.
     fn traits(&self) -> Traits;
+    /// Makes the model that it is compared with.
+    async fn model(&self) -> Box<dyn Ground> {
+        Box::new(memory().await)
+    }
     /// Puts an event in a transaction and rolls that back.
     async fn put_and_roll_back(&self, event: &Event) -> Result<()>;
 }
@@ -39,12 +51,21 @@ pub trait Ground: Send + Sync {
 /// Makes the model.
 pub async fn memory() -> impl Ground {
     let clock = HandClock::new();
-    MemoryGround { memory: Memory::new(clock.hand()), clock }
+    let traits = Traits { ordered: true, shards: 1, transactions: false };
+    MemoryGround { memory: Memory::new(clock.hand()), clock, traits }
+}
+
+/// Makes the model of relays that compete.
+pub async fn memory_competing() -> impl Ground {
+    let clock = HandClock::new();
+    let traits = Traits { ordered: false, shards: 0, transactions: false };
+    MemoryGround { memory: Memory::competing(clock.hand()), clock, traits }
 }
 
 struct MemoryGround {
     memory: Memory,
     clock: HandClock,
+    traits: Traits,
 }
 
 #[async_trait]
@@ -58,7 +79,7 @@ impl Ground for MemoryGround {
     }
 
     fn traits(&self) -> Traits {
-        Traits { ordered: true, shards: 1, transactions: false }
+        self.traits
     }
 
     async fn put_and_roll_back(&self, _: &Event) -> Result<()> {
@@ -124,12 +145,37 @@ impl Ground for SqliteGround {
 
 /// Makes new tables on a PostgreSQL server, in 16 shards.
 pub async fn postgres() -> impl Ground {
-    PostgresGround::new(16).await
+    PostgresGround::new("postgres", 16, Strategy::Own).await
 }
 
 /// Makes new tables on a PostgreSQL server, in one shard.
 pub async fn postgres_unshared() -> impl Ground {
-    PostgresGround::new(1).await
+    PostgresGround::new("postgres", 1, Strategy::Own).await
+}
+
+/// Makes new tables on the newest PostgreSQL server, in 16 shards.
+pub async fn postgres_18() -> impl Ground {
+    PostgresGround::new("postgres-18", 16, Strategy::Own).await
+}
+
+/// Makes new tables on a PostgreSQL server whose relays skip what others have open.
+pub async fn postgres_skip_locked() -> impl Ground {
+    PostgresGround::new("postgres", 16, Strategy::SkipLocked).await
+}
+
+/// Makes the same in one shard.
+pub async fn postgres_skip_locked_unshared() -> impl Ground {
+    PostgresGround::new("postgres", 1, Strategy::SkipLocked).await
+}
+
+/// Makes new tables on a PostgreSQL server whose relays find nothing where another was quicker.
+pub async fn postgres_cas() -> impl Ground {
+    PostgresGround::new("postgres", 16, Strategy::Cas).await
+}
+
+/// Makes the same in one shard.
+pub async fn postgres_cas_unshared() -> impl Ground {
+    PostgresGround::new("postgres", 1, Strategy::Cas).await
 }
 
 struct PostgresGround {
@@ -138,11 +184,11 @@ struct PostgresGround {
 }
 
 impl PostgresGround {
-    async fn new(shards: u16) -> PostgresGround {
+    async fn new(server: &str, shards: u16, strategy: Strategy) -> PostgresGround {
         let clock = HandClock::new();
         let table = format!("t{:016x}", fastrand::u64(..));
-        let setup = Setup::new(need("postgres").detail("url"));
-        let setup = Setup { table, shards, now: clock.hand(), ..setup };
+        let setup = Setup::new(need(server).detail("url"));
+        let setup = Setup { table, shards, strategy, now: clock.hand(), ..setup };
         let ground = PostgresGround { setup, clock };
         let first = ground.relay().await;
         first.migrate().await.expect("the server takes the schema");
@@ -162,7 +208,17 @@ impl Ground for PostgresGround {
     }
 
     fn traits(&self) -> Traits {
-        Traits { ordered: true, shards: self.setup.shards, transactions: true }
+        match self.setup.strategy.competes() {
+            true => Traits { ordered: false, shards: 0, transactions: true },
+            false => Traits { ordered: true, shards: self.setup.shards, transactions: true },
+        }
+    }
+
+    async fn model(&self) -> Box<dyn Ground> {
+        match self.setup.strategy.competes() {
+            true => Box::new(memory_competing().await),
+            false => Box::new(memory().await),
+        }
     }
 
     async fn put_and_roll_back(&self, event: &Event) -> Result<()> {

@@ -3,6 +3,7 @@
 //! Everything behind an [`Outbox`] is one database's dialect of the same rules. [`Memory`] is the
 //! model: the rules themselves, without a database, that every other store is compared with.
 
+mod compete;
 mod findings;
 mod given;
 mod listing;
@@ -11,7 +12,11 @@ mod outbox;
 mod own;
 pub mod postgres;
 pub mod sqlite;
+mod strategy;
 
 pub use given::check_table;
 pub use memory::Memory;
-pub use outbox::{Accounts, Finding, Grade, Home, Lane, Now, Outbox, Schema, Setup, home, open};
+pub use outbox::{
+    Accounts, Finding, Grade, Home, Lane, Now, Outbox, Schema, Setup, check_strategy, home, open,
+};
+pub use strategy::Strategy;

@@ -5,6 +5,7 @@
 
 mod catalog;
 mod chores;
+mod compete;
 mod inbox;
 mod lane;
 
@@ -28,6 +29,8 @@ pub struct Memory {
 
 struct Table {
     state: Mutex<State>,
+    /// Whether relays compete for rows, and lease nothing.
+    competes: bool,
     now: Now,
     bell: Notify,
 }
@@ -66,10 +69,19 @@ struct Lease {
 }
 
 impl Memory {
-    /// Starts empty.
+    /// Starts empty, with relays that lease what they claim from.
     pub fn new(now: Now) -> Memory {
+        Memory::with(now, false)
+    }
+
+    /// Starts empty, with relays that compete for rows.
+    pub fn competing(now: Now) -> Memory {
+        Memory::with(now, true)
+    }
+
+    fn with(now: Now, competes: bool) -> Memory {
         let (state, bell) = (Mutex::default(), Notify::new());
-        Memory { table: Arc::new(Table { state, now, bell }) }
+        Memory { table: Arc::new(Table { state, competes, now, bell }) }
     }
 
     /// Returns another relay's handle on the same rows.
@@ -125,6 +137,9 @@ struct Relay {
 #[async_trait]
 impl Outbox for Relay {
     fn lane(&self, lane: Lane) -> Arc<dyn Source> {
+        if self.table.competes {
+            return Arc::new(compete::CompetingLane::new(self.table.clone(), lane));
+        }
         let index = {
             let mut hands = self.hands.lock().expect("no rule panics while the hands are open");
             let mut hand = Hand::new(lane.order);

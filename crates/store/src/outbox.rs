@@ -9,7 +9,7 @@ use event::{
     Catalog, Cause, Chores, Code, Event, Inbox, Millis, Order, Source, StoreError, Topics, scrub,
 };
 
-use crate::{postgres, sqlite};
+use crate::{Strategy, postgres, sqlite};
 
 /// Which clock rules.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +35,8 @@ pub struct Setup {
     pub shards: u16,
     /// How many connections one handle makes to a server at the most.
     pub connections: u16,
+    /// How relays divide its rows; every relay of an outbox has the same.
+    pub strategy: Strategy,
     /// Which clock rules.
     pub now: Now,
 }
@@ -42,18 +44,20 @@ pub struct Setup {
 impl fmt::Debug for Setup {
     /// Shows everything but what is secret in the URL.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Setup { url, table, history, shards, connections, now } = self;
+        let Setup { url, table, history, shards, connections, strategy, now } = self;
         let mut shown = f.debug_struct("Setup");
         shown.field("url", &scrub(url)).field("table", table).field("history", history);
-        shown.field("shards", shards).field("connections", connections).field("now", now).finish()
+        shown.field("shards", shards).field("connections", connections);
+        shown.field("strategy", strategy).field("now", now).finish()
     }
 }
 
 impl Setup {
     /// Reaches the outbox of a URL under its usual names.
     pub fn new(url: impl Into<String>) -> Setup {
-        let (url, table) = (url.into(), "outbox".to_owned());
-        Setup { url, table, history: true, shards: 16, connections: 10, now: Now::Database }
+        let (url, table, strategy) = (url.into(), "outbox".to_owned(), Strategy::Auto);
+        let (shards, connections, now) = (16, 10, Now::Database);
+        Setup { url, table, history: true, shards, connections, strategy, now }
     }
 }
 
@@ -151,6 +155,15 @@ pub fn home(url: &str) -> Result<Home, StoreError> {
         Kind::Sqlite => sqlite::path(url).map(Home::File),
         Kind::Postgres => postgres::home(url).map(Home::Server),
     }
+}
+
+/// Refuses a strategy that the database of a URL cannot do, and says why. Nothing is touched.
+pub fn check_strategy(url: &str, strategy: Strategy) -> Result<(), StoreError> {
+    match Kind::of(url)? {
+        Kind::Sqlite => sqlite::strategy(strategy),
+        Kind::Postgres => postgres::strategy(strategy),
+    }
+    .map(drop)
 }
 
 /// Opens a handle. It does not migrate, and makes no file that is not there except on `migrate`.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use broker::stdout::Stdout;
-use store::Home;
+use store::{Home, Strategy};
 
 use super::duration;
 use super::place::{At, Place, Problems};
@@ -71,6 +71,19 @@ fn check_outbox(outbox: &Outbox, problems: &mut Problems) {
             idle.place.or(&lease.place),
             format!("{text}, which is {}", duration::text(lease.value)),
         );
+    }
+    let competes =
+        |at: &&At<&'static str>| Strategy::named(at.value).is_some_and(Strategy::competes);
+    if let (Some(strategy), Some(order)) =
+        (outbox.strategy.as_ref().filter(competes), &outbox.order)
+        && order.value == "hold"
+    {
+        let name = strategy.value;
+        let text = format!(
+            "`strategy` in {title} is {name}, with which no order per key is kept: set `order` to \
+             \"pass\", or take own"
+        );
+        problems.add(strategy.place.or(&order.place), text);
     }
     if let (Some(sent), Some(inbox)) = (&outbox.keep_sent, &outbox.keep_inbox)
         && inbox.value < sent.value

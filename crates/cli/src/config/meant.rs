@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use event::{Backoff, Order, Pattern};
+use store::Strategy;
 
 use super::destination;
 use super::place::{At, Problems};
@@ -36,6 +37,9 @@ pub(crate) struct Outbox {
     pub(crate) turns: usize,
     pub(crate) drain: Duration,
     pub(crate) history: bool,
+    pub(crate) strategy: Strategy,
+    pub(crate) shards: u16,
+    pub(crate) connections: u16,
     pub(crate) order: Order,
     pub(crate) keep_sent: Duration,
     pub(crate) keep_inbox: Duration,
@@ -175,6 +179,22 @@ fn outbox(written: &written::Outbox, problems: &mut Problems) -> Option<Outbox> 
     let (lease, idle) = (need.of("lease", &written.lease), need.of("idle", &written.idle));
     let (turns, drain) = (need.of("turns", &written.turns), need.of("drain", &written.drain));
     let (history, order) = (need.of("history", &written.history), need.of("order", &written.order));
+    let strategy = need.read("strategy", &written.strategy, |name| {
+        let strategy = Strategy::named(name).expect("the section takes only names of strategies");
+        let refused = |url: &Url| store::check_strategy(url.reveal(), strategy).err();
+        match url.as_ref().and_then(refused) {
+            Some(error) => Err(error.cause().detail.clone()),
+            None => Ok(strategy),
+        }
+    });
+    let shards = need.read("shards", &written.shards, |count| match u16::try_from(*count) {
+        Ok(shards @ ..=1024) if shards.is_power_of_two() => Ok(shards),
+        _ => Err(format!("{count} is not one of 1, 2, 4, … up to 1024")),
+    });
+    let connections = need.read("connections", &written.connections, |count| {
+        let most = u16::try_from(*count).ok().filter(|count| (2..=1000).contains(count));
+        most.ok_or_else(|| format!("{count} is not between 2 and 1000"))
+    });
     let keep_sent = need.of("keep_sent", &written.keep_sent);
     let keep_inbox = need.of("keep_inbox", &written.keep_inbox);
     Some(Outbox {
@@ -188,6 +208,9 @@ fn outbox(written: &written::Outbox, problems: &mut Problems) -> Option<Outbox> 
         turns: turns?,
         drain: drain?,
         history: history?,
+        strategy: strategy?,
+        shards: shards?,
+        connections: connections?,
         order: if order? == "pass" { Order::Pass } else { Order::Hold },
         keep_sent: keep_sent?,
         keep_inbox: keep_inbox?,

@@ -60,6 +60,9 @@ fn the_defaults_are_these() {
         turns: 2,
         drain: 25 * SECOND,
         history: true,
+        strategy: store::Strategy::Auto,
+        shards: 16,
+        connections: 10,
         order: Order::Hold,
         keep_sent: 7 * DAY,
         keep_inbox: 14 * DAY,
@@ -385,4 +388,49 @@ token = "a-canary-as-token"
 fn a_broken_file_is_told_with_its_line() {
     let said = problems("[outbox.orders]\nurl = \"x\nbatch = 1\n");
     assert!(said[0].starts_with("postbox.toml:2: "), "{said:?}");
+}
+
+const ON_A_SERVER: &str = "postgres://postbox@127.0.0.1/orders";
+
+fn on_a_server(lines: &str) -> String {
+    SMALL.replace("sqlite:orders.sqlite3\"", &format!("{ON_A_SERVER}\"\n{lines}"))
+}
+
+#[test]
+fn an_outbox_on_a_server_takes_its_strategy_its_shards_and_its_connections() {
+    let lines = "strategy = \"skip_locked\"\norder = \"pass\"\nshards = 4\nconnections = 2";
+    let config = parse("postbox.toml", &on_a_server(lines), none()).unwrap();
+    let outbox = &config.outboxes[0];
+    assert_eq!(outbox.strategy, store::Strategy::SkipLocked);
+    assert_eq!((outbox.shards, outbox.connections), (4, 2));
+}
+
+#[test]
+fn a_strategy_that_there_is_not_or_that_cannot_be_is_told_with_its_line() {
+    let told = problems(&on_a_server("strategy = \"skip_lock\""));
+    assert_eq!(
+        told,
+        ["postbox.toml:4: `strategy` in [outbox.orders]: \"skip_lock\" is not one of \"auto\", \
+          \"own\", \"skip_locked\", \"cas\", \"preempt\"; did you mean `skip_locked`?"]
+    );
+    let told = problems(&on_a_server("strategy = \"preempt\"\norder = \"pass\""));
+    assert!(told[0].starts_with("postbox.toml:4: ") && told[0].contains("MySQL"), "{told:?}");
+    let file =
+        SMALL.replace("url = \"sqlite", "strategy = \"cas\"\norder = \"pass\"\nurl = \"sqlite");
+    let told = problems(&file);
+    assert!(told[0].starts_with("postbox.toml:3: ") && told[0].contains("one writer"), "{told:?}");
+    let told = problems(&on_a_server("strategy = \"cas\""));
+    assert!(told[0].contains("no order per key is kept: set `order` to \"pass\""), "{told:?}");
+}
+
+#[test]
+fn shards_are_a_power_of_two_and_connections_at_least_two() {
+    for shards in ["0", "3", "2048", "65537"] {
+        let told = problems(&on_a_server(&format!("shards = {shards}")));
+        assert!(told[0].starts_with("postbox.toml:4: `shards` in [outbox.orders]: "), "{told:?}");
+    }
+    for connections in ["0", "1", "1001", "65538"] {
+        let told = problems(&on_a_server(&format!("connections = {connections}")));
+        assert!(told[0].starts_with("postbox.toml:4: `connections` in "), "{told:?}");
+    }
 }

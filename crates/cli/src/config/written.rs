@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use store::Strategy;
+
 use super::place::{At, Place, Problems};
 use super::sealed::SecretOrigin;
 use super::section::{Head, Section};
@@ -37,6 +39,9 @@ pub(crate) struct Outbox {
     pub(crate) turns: Opt<usize>,
     pub(crate) drain: Opt<Duration>,
     pub(crate) history: Opt<bool>,
+    pub(crate) strategy: Opt<&'static str>,
+    pub(crate) shards: Opt<usize>,
+    pub(crate) connections: Opt<usize>,
     pub(crate) order: Opt<&'static str>,
     pub(crate) keep_sent: Opt<Duration>,
     pub(crate) keep_inbox: Opt<Duration>,
@@ -124,6 +129,17 @@ pub(crate) struct Log {
 /// The kinds of sinks that there are.
 pub(crate) const KINDS: &[&str] = &["http", "stdout"];
 
+/// The strategies that there are.
+pub(crate) const STRATEGIES: &[&str] = &{
+    let mut names = [""; Strategy::ALL.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = Strategy::ALL[at].name();
+        at += 1;
+    }
+    names
+};
+
 impl Written {
     /// Reads a tree.
     pub(crate) fn read(file: &Place, tree: Table, problems: &mut Problems) -> Written {
@@ -164,6 +180,9 @@ fn outbox(name: String, node: Node, problems: &mut Problems) -> Outbox {
         turns: section.count("turns"),
         drain: section.duration("drain"),
         history: section.flag("history"),
+        strategy: section.word("strategy", STRATEGIES),
+        shards: section.count("shards"),
+        connections: section.count("connections"),
         order: section.word("order", &["hold", "pass"]),
         keep_sent: section.duration("keep_sent"),
         keep_inbox: section.duration("keep_inbox"),

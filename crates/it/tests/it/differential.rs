@@ -18,3 +18,17 @@ async fn postgres_answers_as_the_model_does() {
     println!("POSTBOX_SEED={} POSTBOX_TRACES={}", plan.seed, plan.traces);
     compare(plan, ground::postgres_unshared).await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn postgres_with_skip_locked_answers_as_the_model_does() {
+    let plan = Plan::from_env();
+    println!("POSTBOX_SEED={} POSTBOX_TRACES={}", plan.seed, plan.traces);
+    compare(plan, ground::postgres_skip_locked_unshared).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn postgres_with_cas_answers_as_the_model_does() {
+    let plan = Plan::from_env();
+    println!("POSTBOX_SEED={} POSTBOX_TRACES={}", plan.seed, plan.traces);
+    compare(plan, ground::postgres_cas_unshared).await.unwrap();
+}

@@ -20,6 +20,9 @@ impl Catalog for MemoryCatalog {
         let state = self.0.state();
         let mut events: Vec<Listed> =
             state.entries.iter().map(|entry| listed(&state, entry, now)).collect();
+        if self.0.competes {
+            events.iter_mut().for_each(|listed| listed.behind = 0);
+        }
         events.retain(|listed| fits(filter, listed));
         events.sort_by_key(|listed| std::cmp::Reverse((listed.event.created, listed.event.id)));
         if let Some(Cursor(after)) = &page.after {

@@ -89,24 +89,9 @@ impl MemoryLane {
     }
 
     fn pick_later(&self, state: &mut State, hand: &mut Hand, pick: &mut Pick<'_>) {
-        let mut due: Vec<usize> = (0..state.entries.len())
-            .filter(|at| {
-                let row = &state.entries[*at].row;
-                row.place == Place::Waiting(Shelf::Later)
-                    && row.is_due(pick.now)
-                    && pick.lane.topics.take(&row.event.topic)
-            })
-            .collect();
-        due.sort_by_key(|at| (state.entries[*at].row.due, state.entries[*at].number));
-        for at in due {
+        for at in due(state, pick) {
             let entry = &mut state.entries[at];
-            let joins = Joins::of(entry.row.is_suspect(), pick.claims.len());
-            let (most, bytes) = pick.want.retries();
-            let size = entry.row.event.payload.len();
-            let full = !pick.claims.is_empty() && pick.bytes + size > bytes;
-            if joins == Joins::NotNow || full || pick.claims.len() == most {
-                break;
-            }
+            let Some(joins) = pick.joins(&entry.row) else { break };
             let (address, key) = (address(entry, Shelf::Later), entry.row.event.key.clone());
             if hand.offer_later(address, key.as_deref(), entry.birth) {
                 pick.take(entry, address, state.lease.fence);
@@ -147,21 +132,29 @@ impl MemoryLane {
 }
 
 /// A claim under way.
-struct Pick<'a> {
-    lane: &'a Lane,
-    want: &'a Want,
-    now: Millis,
-    claims: Vec<Claim>,
-    bytes: usize,
-    closed: bool,
+pub(super) struct Pick<'a> {
+    pub(super) lane: &'a Lane,
+    pub(super) want: &'a Want,
+    pub(super) now: Millis,
+    pub(super) claims: Vec<Claim>,
+    pub(super) bytes: usize,
+    pub(super) closed: bool,
 }
 
 impl Pick<'_> {
-    fn fits(&self, row: &Row) -> bool {
+    /// Says how a later row that is due may join; `None` ends the search.
+    pub(super) fn joins(&self, row: &Row) -> Option<Joins> {
+        let joins = Joins::of(row.is_suspect(), self.claims.len());
+        let (most, bytes) = self.want.retries();
+        let full = !self.claims.is_empty() && self.bytes + row.event.payload.len() > bytes;
+        (joins != Joins::NotNow && !full && self.claims.len() < most).then_some(joins)
+    }
+
+    pub(super) fn fits(&self, row: &Row) -> bool {
         self.claims.is_empty() || self.bytes + row.event.payload.len() <= self.want.bytes
     }
 
-    fn take(&mut self, entry: &mut Entry, address: Address, fence: event::Fence) {
+    pub(super) fn take(&mut self, entry: &mut Entry, address: Address, fence: event::Fence) {
         let (due, unexplained) = (entry.row.due, entry.row.unexplained);
         entry.row.claim(fence, self.now, self.want.lease);
         self.bytes += entry.row.event.payload.len();
@@ -253,7 +246,21 @@ impl Source for MemoryLane {
     }
 }
 
-fn settle(state: &mut State, end: &Settlement, now: Millis) -> bool {
+/// Finds the later rows of a claim's lane that are due, in the order in which they became so.
+pub(super) fn due(state: &State, pick: &Pick<'_>) -> Vec<usize> {
+    let mut due: Vec<usize> = (0..state.entries.len())
+        .filter(|at| {
+            let row = &state.entries[*at].row;
+            row.place == Place::Waiting(Shelf::Later)
+                && row.is_due(pick.now)
+                && pick.lane.topics.take(&row.event.topic)
+        })
+        .collect();
+    due.sort_by_key(|at| (state.entries[*at].row.due, state.entries[*at].number));
+    due
+}
+
+pub(super) fn settle(state: &mut State, end: &Settlement, now: Millis) -> bool {
     let later = state.later + 1;
     let found = state.entries.iter_mut().find(|entry| {
         entry.row.place == Place::Waiting(end.address.shelf) && entry.number == end.address.number
@@ -273,7 +280,7 @@ fn settle(state: &mut State, end: &Settlement, now: Millis) -> bool {
     true
 }
 
-fn address(entry: &Entry, shelf: Shelf) -> Address {
+pub(super) fn address(entry: &Entry, shelf: Shelf) -> Address {
     Address { shelf, shard: 0, number: entry.number }
 }
 

@@ -1,6 +1,6 @@
 //! How much room a claim has left, and which later rows that are due may have it.
 
-use event::{Address, Joins, Row as Rule, Want};
+use event::{Address, Joins, Row as Rule, Topics, Want};
 
 use super::Desk;
 
@@ -57,21 +57,50 @@ impl Room {
     /// Looks at one later row, and takes it if it may. Rows must come in the order of their due
     /// times.
     pub(crate) fn weigh(&mut self, desk: &mut Desk, due: &Due<'_>) -> Next {
-        if !desk.lane.topics.take(due.topic) {
-            return Next::Passed;
+        let joins = match self.joins(&desk.lane.topics, due) {
+            Ok(joins) => joins,
+            Err(next) => return next,
+        };
+        if !desk.part(due.address.shard).hand.offer_later(due.address, due.key, due.birth) {
+            return Next::Seen;
+        }
+        self.take(due, joins)
+    }
+
+    /// Looks at one later row as [`weigh`](Room::weigh) does, where no order is kept.
+    pub(crate) fn weigh_free(&mut self, topics: &Topics, due: &Due<'_>) -> Next {
+        match self.joins(topics, due) {
+            Ok(joins) => self.take(due, joins),
+            Err(next) => next,
+        }
+    }
+
+    fn joins(&self, topics: &Topics, due: &Due<'_>) -> Result<Joins, Next> {
+        if !topics.take(due.topic) {
+            return Err(Next::Passed);
         }
         let joins = Joins::of(due.unexplained >= i64::from(Rule::SUSPECT), self.later);
         let (most, bytes) = self.want.retries();
         let full = self.later == most || (self.later > 0 && self.bytes + due.size > bytes);
-        if joins == Joins::NotNow || full {
-            return Next::Full;
-        }
-        if !desk.part(due.address.shard).hand.offer_later(due.address, due.key, due.birth) {
-            return Next::Seen;
-        }
+        if joins == Joins::NotNow || full { Err(Next::Full) } else { Ok(joins) }
+    }
+
+    fn take(&mut self, due: &Due<'_>, joins: Joins) -> Next {
         self.later += 1;
         self.fill(due.size);
         self.closed = joins == Joins::Alone;
         if self.closed { Next::Alone } else { Next::Taken }
+    }
+
+    /// Gives back the bytes of a row that another relay was quicker to claim.
+    pub(crate) fn give_back(&mut self, size: usize) {
+        self.bytes -= size;
+    }
+
+    /// Gives back the room of a later row that another relay was quicker to claim.
+    pub(crate) fn give_back_later(&mut self, size: usize) {
+        self.later -= 1;
+        self.give_back(size);
+        self.closed = false;
     }
 }

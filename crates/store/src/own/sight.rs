@@ -82,6 +82,12 @@ impl Sight {
         self.again.map_or(cursor, |again| again.min(cursor))
     }
 
+    /// Lets the next look begin at a row that another relay had open.
+    pub(crate) fn miss(&mut self, number: i64) {
+        let before = number - 1;
+        self.again = Some(self.again.map_or(before, |again| again.min(before)));
+    }
+
     /// Returns where a look under a snapshot began: where the cursor stood, or further back.
     pub(crate) fn began(&self, snapshot: &Snapshot, from: i64) -> i64 {
         self.late.began(snapshot, from)
@@ -126,6 +132,18 @@ mod tests {
         assert_eq!(sight.began(&snapshot("13:13:"), 90), 0);
         sight.saw(&snapshot("5:13:5"), 40, 90, None);
         assert_eq!(sight.late.open().collect::<Vec<_>>(), [(5, 0)]);
+    }
+
+    #[test]
+    fn a_row_that_another_had_open_is_where_the_next_look_begins() {
+        let mut sight = Sight::default();
+        sight.saw(&snapshot("5:5:"), 10, 90, None);
+        sight.miss(70);
+        sight.miss(40);
+        sight.miss(80);
+        assert_eq!(sight.from(90), 39);
+        sight.saw(&snapshot("5:5:"), 39, 90, None);
+        assert_eq!(sight.from(90), 90);
     }
 
     #[test]

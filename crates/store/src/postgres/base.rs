@@ -1,7 +1,7 @@
 //! What every part of one handle shares: statements, clock, connections, and what the relay holds.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use event::{Cause, Code, StoreError};
@@ -18,7 +18,13 @@ use super::statements::Statements;
 use crate::given::check_table;
 use crate::listing::MANY;
 use crate::own::Holding;
-use crate::{Now, Setup};
+use crate::{Now, Setup, Strategy};
+
+/// Chooses a strategy that PostgreSQL can do.
+pub(crate) fn strategy(asked: Strategy) -> Result<Strategy, StoreError> {
+    let why = "it is for MySQL and MariaDB servers that have no SKIP LOCKED";
+    asked.on(&[Strategy::Own, Strategy::SkipLocked, Strategy::Cas], why)
+}
 
 pub(super) struct Base {
     pub(super) table: String,
@@ -26,6 +32,12 @@ pub(super) struct Base {
     pub(super) wanted: u16,
     pub(super) sql: Statements,
     pub(super) history: bool,
+    pub(super) strategy: Strategy,
+    /// Whether the outbox is known to be claimed with that strategy.
+    pub(super) adopted: AtomicBool,
+    /// By which shard's lease row a competing relay counts what it published: one of its own, so
+    /// that relays seldom wait for each other there.
+    pub(super) counter: u16,
     /// This relay, for the lease table.
     pub(super) owner: String,
     /// Counts rings.
@@ -58,6 +70,7 @@ impl Base {
         if setup.connections < 2 {
             return Err(refuse("an outbox in PostgreSQL needs at least 2 connections".into()));
         }
+        let strategy = strategy(setup.strategy)?;
         let options = options(&setup.url)?;
         let most = usize::from(setup.connections);
         let owner = uuid::Uuid::now_v7().to_string();
@@ -66,6 +79,9 @@ impl Base {
             wanted: setup.shards,
             sql: Statements::new(&setup.table),
             history: setup.history,
+            strategy,
+            adopted: AtomicBool::new(false),
+            counter: fastrand::u16(..),
             bell: watch::Sender::new(0),
             turn: tokio::sync::Mutex::new(()),
             settling: tokio::sync::RwLock::new(()),
@@ -87,6 +103,11 @@ impl Base {
             Now::Database => None,
             Now::Hand(at) => Some(at.load(Ordering::SeqCst)),
         }
+    }
+
+    /// Tells whether relays compete for rows, and lease no shards.
+    pub(super) fn competes(&self) -> bool {
+        self.strategy.competes()
     }
 
     /// Opens what the relay holds. It is memory only, and never kept open over a wait.

@@ -10,6 +10,7 @@ use event::{Address, Claim, Fence, Leased, Millis, StoreError, Want};
 use sqlx::{PgConnection, Row};
 
 use super::base::Base;
+use super::compete::{adopt, unchanged};
 use super::connect::Commit;
 use super::error::Fault;
 use super::glance::{Glance, Glancing, number};
@@ -22,6 +23,7 @@ use crate::own::{Held, May, Seen};
 /// Claims for one lane.
 pub(super) async fn claim(base: &Base, lane: usize, want: Want) -> Result<Vec<Claim>, StoreError> {
     let _turn = base.turn.lock().await;
+    adopt(base, want.lease).await?;
     let glance = base.work(&mut Glancing { lane, seen: Millis(i64::MIN) }).await?;
     share(base, glance.looks.len(), glance.now, want.lease).await?;
     let Some(mut claiming) = Claiming::new(base, lane, want, glance) else {
@@ -144,6 +146,7 @@ impl Claiming {
         if shards.is_empty() {
             return Ok(());
         }
+        unchanged(base, conn).await?;
         let out = taken().flat_map(|shard| out[&shard].iter().map(move |seq| (shard, *seq)));
         lapse(base, conn, out.collect(), self.now).await?;
         base.sql.lapse_later.query().bind(&shards).bind(self.now.0).execute(&mut *conn).await?;
@@ -182,7 +185,7 @@ impl Claiming {
 }
 
 /// Moves hot rows that nobody settled in time to the later table, where they are due.
-async fn lapse(
+pub(super) async fn lapse(
     base: &Base,
     conn: &mut PgConnection,
     rows: Vec<(u16, i64)>,

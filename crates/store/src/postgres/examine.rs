@@ -13,6 +13,7 @@ use super::glance::clock;
 use super::plan::{mistake, plan_of};
 use super::schema;
 use super::work::Work;
+use crate::compete::changed;
 use crate::findings::{self, finding};
 use crate::{Finding, Grade, Schema};
 
@@ -37,13 +38,43 @@ impl Work for Examining {
         findings.push(findings::schema(Schema { found, wanted: schema::WANTED }));
         if found == schema::WANTED {
             let shards = base.shards(conn).await?;
-            let detail = format!("{shards}, fixed when the tables were made");
-            findings.push(finding(Grade::Good, "shards", detail));
+            findings.push(self::shards(shards, base.wanted));
+            findings.push(strategy(base, conn).await?);
             findings.push(findings::clock(clock(base, conn).await?, Millis::now()));
             findings.push(plan(base, conn).await?);
         }
         Ok(findings)
     }
+}
+
+fn shards(there: u16, wanted: u16) -> Finding {
+    let detail = format!("{there}, fixed when the tables were made");
+    if there == wanted {
+        return finding(Grade::Good, "shards", detail);
+    }
+    let detail = format!("{detail}; the config's {wanted} are without effect");
+    finding(Grade::Warn, "shards", detail)
+}
+
+/// Says with which strategy the outbox is claimed, if anybody ever claimed from it.
+async fn strategy(base: &Base, conn: &mut PgConnection) -> Result<Finding, Fault> {
+    let row = base.sql.strategy.query().bind(base.now()).fetch_optional(conn).await?;
+    let mine = base.strategy;
+    let Some(row) = row else {
+        let detail = format!("{mine}, from the first claim on");
+        return Ok(finding(Grade::Good, "strategy", detail));
+    };
+    let written: &str = row.try_get(0)?;
+    Ok(match changed(mine, &base.table, Some(written)) {
+        Ok(()) => finding(Grade::Good, "strategy", mine.to_string()),
+        Err(_) => {
+            let detail = format!(
+                "the outbox is claimed with {written} and the config says {mine}; a relay takes it \
+                 up only when no other is at work"
+            );
+            finding(Grade::Warn, "strategy", detail)
+        }
+    })
 }
 
 /// Asks how a relay's work and a person's questions would be run: an index that was dropped by

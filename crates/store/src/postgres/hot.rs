@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use event::{Address, Claim, Event, Shelf};
+use event::{Address, Claim, Event, Fence, Shelf};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
@@ -15,6 +15,8 @@ use crate::own::{Desk, Snapshot};
 
 /// How many hot rows a claim looks at in vain, at the most; the cursors go on from there.
 const IN_VAIN: i64 = 20_000;
+/// The same for a claim that has rows open.
+const IN_VAIN_OPEN: i64 = 500;
 
 /// What one look at the hot rows showed.
 struct Shown {
@@ -36,17 +38,25 @@ impl Pick<'_> {
             return Ok(());
         }
         let mut looked = 0;
-        while self.taken() < self.room.want.limit && looked < IN_VAIN {
+        while self.taken() < self.room.want.limit && looked < self.in_vain() {
             let chunk = i64::try_from(self.room.want.limit - self.taken()).unwrap_or(i64::MAX);
             let chunk = if looked == 0 { chunk } else { chunk.max(256) };
             let shown = self.show(base, conn, &shards, chunk).await?;
             looked += shown.line.len() as i64;
             let cut = shown.cut;
-            if self.offer(base, shown)? || !cut {
+            let stopped = self.offer(base, shown)?;
+            let lost = if self.rivals.is_some() { self.win_hot(base, conn).await? } else { 0 };
+            if lost == 0 && (stopped || !cut) {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// Returns how far the claim looks. What a competing one has taken is open until its end, so
+    /// it does not look far beyond that.
+    fn in_vain(&self) -> i64 {
+        if self.rivals.is_some() && self.taken() > 0 { IN_VAIN_OPEN } else { IN_VAIN }
     }
 
     /// Looks once.
@@ -59,7 +69,8 @@ impl Pick<'_> {
     ) -> Result<Shown, Fault> {
         let begins = Begins::of(&base.holding().desks[self.lane], shards.iter().copied());
         let from = shards.iter().copied().zip(begins.from.iter().copied()).collect();
-        let query = base.sql.claim_hot.query().bind(begins.shards).bind(begins.from).bind(chunk);
+        let sql = if self.rivals.is_some() { &base.sql.read_hot } else { &base.sql.claim_hot };
+        let query = sql.query().bind(begins.shards).bind(begins.from).bind(chunk);
         let open = begins.open;
         let query = query.bind(open.shards).bind(open.xids).bind(open.from);
         let mut hot = query.fetch_all(conn).await?.into_iter();
@@ -136,6 +147,13 @@ impl Pick<'_> {
         let size = event.payload.len();
         if !self.room.fits(size, self.taken()) {
             return Ok(false);
+        }
+        if self.rivals.is_some() {
+            desk.part(shard).hand.skip(seq);
+            let (fence, due) = (Fence::default(), event.created);
+            self.claims.push(Claim { event, address, fence, due, attempt: 1, unexplained: 0 });
+            self.room.fill(size);
+            return Ok(true);
         }
         if desk.part(shard).offer_hot(address, event.key.as_deref(), before) {
             let (fence, due) = (self.stage(shard).held.newest, event.created);

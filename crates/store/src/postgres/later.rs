@@ -29,6 +29,9 @@ impl Pick<'_> {
         if picked.is_empty() {
             return Ok(());
         }
+        if self.rivals.is_some() {
+            return self.win_later(base, conn, picked).await;
+        }
         let numbers: Vec<i64> = picked.iter().map(|due| due.number).collect();
         let fences: Vec<i64> =
             picked.iter().map(|due| self.stage(due.shard).held.newest.0).collect();

@@ -9,6 +9,7 @@ mod bury;
 mod catalog;
 mod chores;
 mod claim;
+mod compete;
 mod connect;
 mod due;
 mod error;
@@ -42,8 +43,10 @@ use event::{Catalog, Chores, Event, Inbox, Millis, Source, StoreError};
 
 pub use self::app::{Tables, meaning};
 use self::base::Base;
+pub(crate) use self::base::strategy;
 use self::catalog::PostgresCatalog;
 use self::chores::PostgresChores;
+use self::compete::CompetingLane;
 pub(crate) use self::connect::home;
 use self::inbox::PostgresInbox;
 use self::lane::PostgresLane;
@@ -70,7 +73,10 @@ impl Outbox for Postgres {
         let mut holding = self.base.holding();
         holding.desks.push(Desk::new(lane));
         let lane = holding.desks.len() - 1;
-        Arc::new(PostgresLane { base: self.base.clone(), lane })
+        match self.base.competes() {
+            true => Arc::new(CompetingLane::new(self.base.clone(), lane)),
+            false => Arc::new(PostgresLane { base: self.base.clone(), lane }),
+        }
     }
 
     fn catalog(&self) -> Arc<dyn Catalog> {

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use event::{Cause, Claim, Millis, Shelf, Want};
+use event::{Cause, Claim, Millis, Want};
 use sqlx::{PgConnection, Row};
 
 use super::base::Base;
 use super::claim::Stage;
+use super::compete::Rivals;
 use super::error::Fault;
 use super::glance::{Glance, number};
 use super::lease::{Renewal, renew};
@@ -29,6 +30,8 @@ pub(super) struct Pick<'a> {
     pub(super) stirred: BTreeSet<u16>,
     /// Rows that are no events.
     pub(super) bad: Vec<(event::Address, u32, Cause)>,
+    /// What a claim of competing relays has met; none, where shards are leased.
+    pub(super) rivals: Option<Rivals>,
 }
 
 impl<'a> Pick<'a> {
@@ -44,6 +47,7 @@ impl<'a> Pick<'a> {
             changed: BTreeSet::new(),
             stirred: BTreeSet::new(),
             bad: Vec::new(),
+            rivals: None,
         }
     }
 
@@ -108,17 +112,21 @@ impl<'a> Pick<'a> {
         if begins_hot {
             self.hot(base, conn).await?;
         }
+        let fresh = self.taken();
         if self.claims.is_empty() {
             self.later(base, conn, glance).await?;
         } else {
             self.all_seen = !self.stages.iter().any(|stage| stage.later);
         }
+        let later = self.taken() - fresh;
         if !begins_hot && !self.room.closed {
             self.hot(base, conn).await?;
         }
-        let later = self.claims.iter().filter(|claim| claim.address.shelf == Shelf::Later).count();
-        let hot = self.claims.len() - later;
-        base.holding().desks[self.lane].turns.close(later, hot);
+        let hot = self.taken() - later;
+        // A competing claim that got nothing has had no turn.
+        if self.rivals.is_none() || !self.claims.is_empty() {
+            base.holding().desks[self.lane].turns.close(later, hot);
+        }
         self.bury(base, conn).await
     }
 

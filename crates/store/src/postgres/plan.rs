@@ -20,11 +20,12 @@ pub(super) async fn plan_of(sql: &Sql, conn: &mut PgConnection) -> Result<Vec<St
 
 /// Statements that sort what they have found: as much as a page, a claim or an identity has, or one
 /// row of each shard.
-const SORTING: [&str; 23] = [
+const SORTING: [&str; 26] = [
     "behind",
     "claim_hot",
     "dead_hot",
     "dead_later",
+    "fenced_dead",
     "find_dead_id",
     "find_hot",
     "find_hot_floor",
@@ -35,6 +36,8 @@ const SORTING: [&str; 23] = [
     "hand_over",
     "lapse",
     "lock",
+    "move_free",
+    "move_hot",
     "new_later",
     "renew",
     "requeue",

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use event::{Address, Shelf};
+use event::{Address, Millis, Shelf};
 use sqlx::PgConnection;
 
 use super::base::Base;
@@ -46,6 +46,7 @@ impl Pick<'_> {
             (shard, Learnt { passed, passing: true, news: line.news(shard) })
         };
         let mut learnt: BTreeMap<u16, Learnt> = passed.into_iter().map(learnt).collect();
+        let trust = self.rivals.as_ref().map_or(Millis(i64::MAX), |rivals| rivals.trust);
         let (mut picked, mut looked) = (Vec::new(), 0);
         loop {
             let Some(row) = line.next(base, conn).await? else {
@@ -56,7 +57,7 @@ impl Pick<'_> {
             let of = learnt.get_mut(&row.shard).expect("only these shards are in the line");
             match (next, row.new) {
                 (Next::Passed, true) => of.news -= 1,
-                (Next::Passed, false) if of.passing => {
+                (Next::Passed, false) if of.passing && row.due <= trust => {
                     (of.passed.due, of.passed.number) = (row.due, row.number);
                 }
                 _ => of.passing &= row.new,
@@ -101,7 +102,11 @@ impl Pick<'_> {
             unexplained: row.unexplained,
             size: row.size,
         };
-        self.room.weigh(&mut base.holding().desks[self.lane], &due)
+        let desk = &mut base.holding().desks[self.lane];
+        match &self.rivals {
+            Some(_) => self.room.weigh_free(&desk.lane.topics, &due),
+            None => self.room.weigh(desk, &due),
+        }
     }
 
     /// Remembers how far each shard was passed, as of the look before all of this.

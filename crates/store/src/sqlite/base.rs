@@ -17,7 +17,13 @@ use super::statements::Statements;
 use crate::given::check_table;
 use crate::listing::MANY;
 use crate::own::Holding;
-use crate::{Now, Setup};
+use crate::{Now, Setup, Strategy};
+
+/// Chooses a strategy that a file can do.
+pub(crate) fn strategy(asked: Strategy) -> Result<Strategy, StoreError> {
+    let why = "a file has one writer at a time, so relays cannot compete for its rows";
+    asked.on(&[Strategy::Own], why)
+}
 
 pub(super) struct Base {
     pub(super) path: PathBuf,
@@ -42,6 +48,7 @@ pub(super) struct Base {
 impl Base {
     pub(super) fn new(setup: &Setup) -> Result<Arc<Base>, StoreError> {
         check_table(&setup.table)?;
+        strategy(setup.strategy)?;
         let path = connect::path(&setup.url)?;
         connect::refuse_remote(&path)?;
         let owner = uuid::Uuid::now_v7().to_string();

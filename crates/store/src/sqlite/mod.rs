@@ -35,6 +35,7 @@ use event::{Catalog, Chores, Event, Inbox, Millis, Source, StoreError};
 
 pub use self::app::{Tables, meaning};
 use self::base::Base;
+pub(crate) use self::base::strategy;
 use self::catalog::SqliteCatalog;
 use self::chores::SqliteChores;
 pub use self::connect::path;

@@ -191,7 +191,9 @@ pub async fn rows_that_wait_behind_their_key_do_not_starve_others(ground: &dyn G
     let other = keyed("b");
     standby.put_at(&other, ground.clock().now()).await;
     let mut came = Vec::new();
-    for _ in 0..10 {
+    // Where no order is kept they do not wait, and those that were due before it come before it.
+    let turns = if ground.traits().ordered { 10 } else { 50 };
+    for _ in 0..turns {
         let claims = standby.claim(2).await;
         came.extend(ids(&claims));
         standby.end(&claims, &done()).await;

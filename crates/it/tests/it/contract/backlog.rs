@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use event::{Order, Outcome, Receipt, Source, Topics, Want};
 use it::world::need;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
-use store::{Lane, Outbox, Setup};
+use store::{Lane, Outbox, Setup, Strategy};
 
 const ROWS: i64 = 200_000;
 
@@ -15,9 +15,9 @@ fn want() -> Want {
     Want { limit: 100, bytes: 1 << 20, lease: Duration::from_secs(600) }
 }
 
-async fn outbox() -> (Setup, Arc<dyn Outbox>, Arc<dyn Source>) {
+async fn outbox(strategy: Strategy) -> (Setup, Arc<dyn Outbox>, Arc<dyn Source>) {
     let table = format!("t{:016x}", fastrand::u64(..));
-    let setup = Setup { table, ..Setup::new(need("postgres").detail("url")) };
+    let setup = Setup { table, strategy, ..Setup::new(need("postgres").detail("url")) };
     let outbox = store::open(&setup).await.unwrap();
     outbox.migrate().await.unwrap();
     let topics = Topics::of(vec![("a.*".parse().unwrap(), true)]);
@@ -51,38 +51,67 @@ async fn drain(lane: &Arc<dyn Source>) -> usize {
     }
 }
 
+/// Puts hot rows down.
+async fn hot(conn: &mut PgConnection, table: &str, topic: &str, rows: i64) {
+    let sql = format!(
+        "INSERT INTO {table} (topic, event_type, biz_key, payload) \
+         SELECT '{topic}', 'T', 'k' || n, '{{}}' FROM generate_series(1, {rows}) AS n"
+    );
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(conn).await.unwrap();
+}
+
 #[tokio::test]
 async fn postgres_passes_the_backlog_of_another_lane_once() {
-    let (setup, outbox, lane) = outbox().await;
+    passes_once(Strategy::Own).await;
+}
+
+#[tokio::test]
+async fn postgres_whose_relays_compete_passes_the_backlog_of_another_lane_once() {
+    passes_once(Strategy::SkipLocked).await;
+}
+
+async fn passes_once(strategy: Strategy) {
+    let (setup, outbox, lane) = outbox(strategy).await;
     let mut conn = PgConnection::connect(&setup.url).await.unwrap();
     delayed(&mut conn, &setup.table, "b.x", ROWS).await;
+    hot(&mut conn, &setup.table, "b.x", ROWS / 5).await;
     // As many claims as it takes to pass all of it.
-    for claim in 1..=5 {
-        let began = Instant::now();
+    for _ in 0..6 {
         assert_eq!(lane.claim(&want()).await.unwrap(), []);
-        println!("claim {claim} beside {ROWS} rows of another lane: {:?}", began.elapsed());
     }
     delayed(&mut conn, &setup.table, "a.x", 40).await;
+    hot(&mut conn, &setup.table, "a.x", 40).await;
     let began = Instant::now();
-    assert_eq!(drain(&lane).await, 40);
-    println!("40 rows claimed and settled among them: {:?}", began.elapsed());
-    assert!(began.elapsed() < Duration::from_secs(1), "the backlog was read again");
+    assert_eq!(drain(&lane).await, 80);
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(1), "the backlog was read again: {took:?}");
     outbox.close().await;
 }
 
 #[tokio::test]
 async fn postgres_finds_rows_among_a_passed_backlog_that_were_committed_late() {
-    let (setup, outbox, lane) = outbox().await;
+    finds_late(Strategy::Own).await;
+}
+
+#[tokio::test]
+async fn postgres_whose_relays_compete_finds_rows_in_a_passed_backlog_that_were_committed_late() {
+    finds_late(Strategy::Cas).await;
+}
+
+async fn finds_late(strategy: Strategy) {
+    let (setup, outbox, lane) = outbox(strategy).await;
     let (url, table) = (&setup.url, &setup.table);
     let mut early = PgConnection::connect(url).await.unwrap();
     let mut open = early.begin().await.unwrap();
     delayed(&mut open, table, "a.x", 3).await;
+    hot(&mut open, table, "a.x", 2).await;
     let mut conn = PgConnection::connect(url).await.unwrap();
     delayed(&mut conn, table, "b.x", 50).await;
+    hot(&mut conn, table, "b.x", 50).await;
     for _ in 0..3 {
         assert_eq!(lane.claim(&want()).await.unwrap(), [], "nothing of it is committed");
     }
     open.commit().await.unwrap();
-    assert_eq!(drain(&lane).await, 3);
+    assert_eq!(drain(&lane).await, 5);
     outbox.close().await;
 }

@@ -1,0 +1,28 @@
+-- What a competing relay sees at one look: the clock, whether anything waits in each shard, and
+-- whether a claim seems to last longer than any can, because a clock was ahead.
+-- $1 the clock or NULL for the database's, $2 how long a claim can last, $3 shards, $4 where each
+-- look begins; $5 shards, $6 transactions, $7 from where their end shows more.
+-- Index: the primary key of the hot table, {outbox}_later_due, {outbox}_later_out. Locks nothing.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
+),
+late AS MATERIALIZED (
+    SELECT open.shard, min(open.seq) AS seq
+    FROM unnest($5::smallint[], $6::text[], $7::bigint[]) AS open (shard, xid, seq)
+    WHERE pg_visible_in_snapshot(open.xid::xid8, pg_current_snapshot())
+    GROUP BY open.shard
+)
+SELECT clock.now, want.shard,
+    (SELECT hot.seq FROM {outbox} AS hot
+        WHERE hot.shard = want.shard AND hot.seq > least(want.seq, late.seq)
+        ORDER BY hot.shard, hot.seq LIMIT 1) IS NOT NULL AS ahead,
+    (SELECT later.due_at FROM {outbox}_later AS later WHERE later.shard = want.shard
+        ORDER BY later.shard, later.due_at LIMIT 1) AS due,
+    (SELECT later.number FROM {outbox}_later AS later ORDER BY later.number DESC LIMIT 1) AS newest,
+    pg_current_snapshot()::text AS snapshot,
+    (SELECT later.due_at FROM {outbox}_later AS later
+        WHERE later.unexplained > 0 AND later.due_at > clock.now + $2::bigint
+        ORDER BY later.due_at LIMIT 1) IS NOT NULL AS astray
+FROM clock
+CROSS JOIN unnest($3::smallint[], $4::bigint[]) WITH ORDINALITY AS want (shard, seq, place)
+LEFT JOIN late ON late.shard = want.shard

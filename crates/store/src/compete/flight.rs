@@ -1,0 +1,102 @@
+//! What one lane has in flight: later rows, each under the fence of its claim.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use event::{Claim, EventId, Fence, Millis, Moment, Settlement, Shelf};
+
+/// How long after its end a claim that nobody settled is remembered.
+const MEMORY: Duration = Duration::from_secs(60 * 60);
+
+/// A row in flight, and what it had behind it when it was claimed.
+#[derive(Clone)]
+pub(crate) struct Out {
+    pub(crate) id: EventId,
+    pub(crate) fence: Fence,
+    pub(crate) attempts: u32,
+    pub(crate) trail: Vec<Moment>,
+    until: Millis,
+}
+
+/// What one lane has in flight, by number.
+#[derive(Default)]
+pub(crate) struct Flight(HashMap<i64, Out>);
+
+impl Flight {
+    /// Remembers a claim.
+    pub(crate) fn keep(&mut self, claim: &Claim, trail: Vec<Moment>, until: Millis) {
+        let (id, fence, attempts) = (claim.event.id, claim.fence, claim.attempt);
+        self.0.insert(claim.address.number, Out { id, fence, attempts, trail, until });
+    }
+
+    /// Returns the claim that a settlement ends, if this lane has it.
+    pub(crate) fn of(&self, end: &Settlement) -> Option<&Out> {
+        let out = self.0.get(&end.address.number)?;
+        let same = end.address.shelf == Shelf::Later && out.fence == end.fence && out.id == end.id;
+        same.then_some(out)
+    }
+
+    /// Lets go of a claim: it was settled, or is another's by now.
+    pub(crate) fn end(&mut self, end: &Settlement) {
+        if self.of(end).is_some() {
+            self.0.remove(&end.address.number);
+        }
+    }
+
+    /// Lets go of everything, and returns it by number.
+    pub(crate) fn drain(&mut self) -> Vec<(i64, Out)> {
+        let mut all: Vec<_> = self.0.drain().collect();
+        all.sort_by_key(|(number, _)| *number);
+        all
+    }
+
+    /// Forgets claims that ended long ago and that nobody has settled: their settlement failed.
+    pub(crate) fn forget(&mut self, now: Millis) {
+        self.0.retain(|_, out| out.until + MEMORY > now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use event::{Address, Event, Outcome};
+
+    use super::*;
+
+    const RELEASE: Outcome = Outcome::Release { after: Duration::ZERO };
+
+    fn claim(fence: i64) -> Claim {
+        let address = Address { shelf: Shelf::Later, shard: 0, number: 7 };
+        let (event, due) = (Event::new("t", "T", "{}"), Millis(0));
+        Claim { event, address, fence: Fence(fence), due, attempt: 1, unexplained: 0 }
+    }
+
+    #[test]
+    fn only_the_newest_claim_of_a_row_and_of_its_event_can_be_settled() {
+        let mut flight = Flight::default();
+        let (first, second) = (claim(1), claim(2));
+        flight.keep(&first, Vec::new(), Millis(10));
+        assert!(flight.of(&first.end(RELEASE)).is_some());
+        assert!(
+            flight
+                .of(&Claim { event: second.event.clone(), ..first.clone() }.end(RELEASE))
+                .is_none()
+        );
+        flight.keep(&second, Vec::new(), Millis(10));
+        flight.end(&first.end(RELEASE));
+        assert!(
+            flight.of(&first.end(RELEASE)).is_none() && flight.of(&second.end(RELEASE)).is_some()
+        );
+        flight.end(&second.end(RELEASE));
+        assert!(flight.drain().is_empty());
+    }
+
+    #[test]
+    fn what_could_not_be_settled_is_not_remembered_for_ever() {
+        let mut flight = Flight::default();
+        flight.keep(&claim(1), Vec::new(), Millis(10));
+        flight.forget(Millis(10) + MEMORY - Duration::from_millis(1));
+        assert_eq!(flight.0.len(), 1);
+        flight.forget(Millis(10) + MEMORY);
+        assert_eq!(flight.0.len(), 0);
+    }
+}

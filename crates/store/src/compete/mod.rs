@@ -1,0 +1,18 @@
+//! What the stores whose relays compete for rows have in common: what a lane has in flight, where
+//! it looks first, and what becomes of what it settles.
+//!
+//! A claim moves hot rows to the later table, leased by their due time, each under its own fence.
+//! Nobody leases a shard, and no order is kept. It is memory and arithmetic only; the tables are
+//! right, and each store reads its own.
+
+mod ends;
+mod fact;
+mod flight;
+mod pace;
+mod start;
+
+pub(crate) use self::ends::{Ends, Named};
+pub(crate) use self::fact::{Adopt, Fact, adopt, changed};
+pub(crate) use self::flight::{Flight, Out};
+pub(crate) use self::pace::{Pace, TRUST};
+pub(crate) use self::start::Start;
