@@ -1,8 +1,8 @@
 //! The strategy is a fact of the outbox: relays that own shards and relays that compete for rows
 //! would hand out the same rows.
 //!
-//! The first claim writes it down. Another strategy is taken up only while nobody holds a lease
-//! and nothing is in flight; those that compete go together.
+//! The first claim writes it down. Another strategy is taken up only while no other relay is there,
+//! nobody holds a lease and nothing is in flight; those that compete go together.
 
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ pub(crate) struct Fact {
     pub(crate) leases: Vec<Millis>,
     /// Until when claims of later rows last.
     pub(crate) claims: Vec<Millis>,
+    /// Until when other relays say that they are there.
+    pub(crate) relays: Vec<Millis>,
 }
 
 /// What a relay does about it.
@@ -49,14 +51,14 @@ pub(crate) fn adopt(
         return Ok(Adopt::Go);
     }
     let runs = |until: &&Millis| Leased::Shard.runs(**until, fact.now, lease);
-    let last = fact.leases.iter().chain(&fact.claims).filter(runs).max();
+    let last = fact.leases.iter().chain(&fact.claims).chain(&fact.relays).filter(runs).max();
     let Some(last) = last else { return Ok(Adopt::Write) };
     let theirs = fact.written.as_deref().unwrap_or("own");
     let seconds = last.since(fact.now).as_millis().div_ceil(1000);
     let detail = format!(
         "{table:?} is claimed with strategy {theirs}, and this relay has {mine}. Give every relay \
-         of an outbox the same strategy. To change it, stop them all and start again when nothing \
-         is in flight any more, in {seconds} s"
+         of an outbox the same strategy. To change it, stop them all; what one leaves behind that \
+         was killed ends in {seconds} s"
     );
     Err(StoreError::Broken(Cause::new(Code::ConfigInvalid, detail)))
 }
@@ -87,7 +89,8 @@ mod tests {
     fn fact(written: Option<&str>, leases: &[i64], claims: &[i64]) -> Fact {
         let millis = |all: &[i64]| all.iter().map(|at| Millis(*at)).collect();
         let written = written.map(str::to_owned);
-        Fact { written, now: Millis(1000), leases: millis(leases), claims: millis(claims) }
+        let (leases, claims, relays) = (millis(leases), millis(claims), Vec::new());
+        Fact { written, now: Millis(1000), leases, claims, relays }
     }
 
     fn asked(mine: Strategy, fact: &Fact) -> Result<Adopt, StoreError> {
@@ -110,6 +113,9 @@ mod tests {
     fn a_strategy_is_taken_up_when_nothing_is_in_flight() {
         assert_eq!(asked(Strategy::Cas, &fact(None, &[0, 0], &[])).unwrap(), Adopt::Write);
         asked(Strategy::Cas, &fact(None, &[0, 1001], &[])).unwrap_err();
+        let idle = Fact { relays: vec![Millis(9000)], ..fact(Some("cas"), &[0], &[]) };
+        asked(Strategy::Own, &idle).unwrap_err();
+        asked(Strategy::SkipLocked, &idle).unwrap();
         let left = fact(Some("own"), &[1000, 0], &[900]);
         assert_eq!(asked(Strategy::Cas, &left).unwrap(), Adopt::Write);
         let ahead = fact(Some("cas"), &[], &[100_000_000]);

@@ -23,7 +23,8 @@ pub(super) async fn release(base: &Base, lane: usize) -> Result<(), StoreError> 
         let shards = holding.shards().into_iter();
         shards.filter_map(|shard| Some((shard, holding.held(shard)?.mark))).collect()
     };
-    if held.is_empty() {
+    let there = base.sharing().depart();
+    if held.is_empty() && !there {
         return Ok(());
     }
     let mut releasing = Releasing { lane, held };

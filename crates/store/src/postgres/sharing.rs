@@ -22,6 +22,13 @@ pub(super) struct Sharing {
     pub(super) heirs: Heirs,
 }
 
+impl Sharing {
+    /// Forgets that this relay has said that it is there. Returns whether it had.
+    pub(super) fn depart(&mut self) -> bool {
+        std::mem::take(&mut self.next) > Millis(0)
+    }
+}
+
 /// Says now and then that this relay is there, and gives away what is more than its share.
 pub(super) async fn share(
     base: &Base,
@@ -32,13 +39,25 @@ pub(super) async fn share(
     if all == 1 {
         return Ok(());
     }
-    if base.sharing().next <= now {
-        let members = base.work(&mut Attending { now, lease }).await?;
+    if let Some(members) = attend(base, now, lease).await? {
         let mine = base.holding().shards();
-        let heirs = heirs(&base.owner, &mine, &members, all);
-        *base.sharing() = Sharing { next: now + lease / 3, heirs };
+        base.sharing().heirs = heirs(&base.owner, &mine, &members, all);
     }
     give(base, now + lease).await
+}
+
+/// Says now and then that this relay is there. Returns who else is, when it has looked.
+pub(super) async fn attend(
+    base: &Base,
+    now: Millis,
+    lease: Duration,
+) -> Result<Option<Vec<Member>>, StoreError> {
+    if base.sharing().next > now {
+        return Ok(None);
+    }
+    let members = base.work(&mut Attending { now, lease }).await?;
+    base.sharing().next = now + lease / 3;
+    Ok(Some(members))
 }
 
 /// Hands shards over that are to go and are quiet.

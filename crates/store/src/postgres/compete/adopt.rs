@@ -75,8 +75,8 @@ impl Work for Adopting {
 
     async fn run(&mut self, base: &Base, conn: &mut PgConnection) -> Result<(), Fault> {
         let rows = base.sql.open_leases.query().bind(base.now()).fetch_all(&mut *conn).await?;
-        let (leases, claims) = (Vec::new(), Vec::new());
-        let mut fact = Fact { written: None, now: Millis(0), leases, claims };
+        let (leases, claims, relays) = (Vec::new(), Vec::new(), Vec::new());
+        let mut fact = Fact { written: None, now: Millis(0), leases, claims, relays };
         let mut out: Vec<(u16, i64)> = Vec::new();
         for row in &rows {
             fact.now = Millis(row.try_get(3)?);
@@ -94,6 +94,9 @@ impl Work for Adopting {
         let last = base.sql.last_claims.query().bind(longest.0).fetch_optional(&mut *conn).await?;
         if let Some(row) = last {
             fact.claims.push(Millis(row.try_get(0)?));
+        }
+        for row in base.sql.others.query().bind(&base.owner).fetch_all(&mut *conn).await? {
+            fact.relays.push(Millis(row.try_get(0)?));
         }
         if compete::adopt(base.strategy, &base.table, &fact, self.lease)? == Adopt::Write {
             // What the last owners had in flight is unexplained.

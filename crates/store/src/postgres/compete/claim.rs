@@ -11,6 +11,7 @@ use super::super::claim::Stage;
 use super::super::connect::Commit;
 use super::super::error::Fault;
 use super::super::pick::Pick;
+use super::super::sharing::attend;
 use super::super::work::{Scope, Work};
 use super::adopt::{adopt, unchanged};
 use super::lane::Lane;
@@ -34,6 +35,7 @@ pub(super) async fn claim(lane: &Lane, want: Want) -> Result<Vec<Claim>, StoreEr
     adopt(base, want.lease).await?;
     let mut seeing = Seeing { lane: lane.index, lease: want.lease, start: &lane.start };
     let seen = base.work(&mut seeing).await?;
+    attend(base, seen.glance.now, want.lease).await?;
     if !seen.stirs() {
         lane.pace().claimed(0);
         return Ok(Vec::new());

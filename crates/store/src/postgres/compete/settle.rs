@@ -47,14 +47,19 @@ pub(super) async fn settle(lane: &Lane, ends: Vec<Settlement>) -> Result<Settled
     Ok(settled)
 }
 
-/// Puts everything that a lane has in flight back, as if it had not been claimed.
+/// Puts everything that a lane has in flight back, as if it had not been claimed. Another lane of
+/// the relay that goes on says again that it is there.
 pub(super) async fn release(lane: &Lane) -> Result<(), StoreError> {
     let _turn = lane.turn.lock().await;
     let mut back = Named::default();
     for (number, out) in lane.flight().drain() {
         back.push(number, out.fence, out.id);
     }
-    if back.is_empty() { Ok(()) } else { lane.base.work(&mut Releasing { back }).await }
+    let there = lane.base.sharing().depart();
+    match there || !back.is_empty() {
+        true => lane.base.work(&mut Releasing { back }).await,
+        false => Ok(()),
+    }
 }
 
 struct Releasing {
@@ -67,9 +72,12 @@ impl Work for Releasing {
     const COMMIT: Commit = Commit::Quick;
 
     async fn run(&mut self, base: &Base, conn: &mut PgConnection) -> Result<(), Fault> {
-        let now = clock(base, conn).await?;
-        let query = bind(base.sql.fenced_release.query(), &self.back);
-        query.bind(vec![now.0; self.back.numbers.len()]).execute(conn).await?;
+        if !self.back.is_empty() {
+            let now = clock(base, conn).await?;
+            let query = bind(base.sql.fenced_release.query(), &self.back);
+            query.bind(vec![now.0; self.back.numbers.len()]).execute(&mut *conn).await?;
+        }
+        base.sql.depart.query().bind(&base.owner).execute(conn).await?;
         Ok(())
     }
 }
