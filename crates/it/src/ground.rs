@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use async_trait::async_trait;
 use event::Event;
-use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection, SqliteConnection};
 use store::{Memory, Outbox, Setup};
 use tempfile::TempDir;
 
@@ -122,28 +122,41 @@ impl Ground for SqliteGround {
     }
 }
 
-/// Makes new tables on a PostgreSQL server, in 16 shards.
-pub async fn postgres() -> impl Ground {
-    PostgresGround::new(16).await
+/// Makes grounds of new tables on servers.
+macro_rules! servers {
+    ($($name:ident $server:literal $shards:literal,)+) => {
+        $(
+            #[doc = concat!("Makes new tables on ", $server, ", in shards: ", $shards, ".")]
+            pub async fn $name() -> impl Ground {
+                ServerGround::new($server, $shards).await
+            }
+        )+
+    };
 }
 
-/// Makes new tables on a PostgreSQL server, in one shard.
-pub async fn postgres_unshared() -> impl Ground {
-    PostgresGround::new(1).await
+servers! {
+    postgres "postgres" 16,
+    postgres_unshared "postgres" 1,
+    mysql "mysql" 16,
+    mysql_unshared "mysql" 1,
+    mariadb "mariadb" 16,
+    mariadb_unshared "mariadb" 1,
+    mariadb_old "mariadb-10.5" 16,
+    mariadb_old_unshared "mariadb-10.5" 1,
 }
 
-struct PostgresGround {
+struct ServerGround {
     setup: Setup,
     clock: HandClock,
 }
 
-impl PostgresGround {
-    async fn new(shards: u16) -> PostgresGround {
+impl ServerGround {
+    async fn new(server: &str, shards: u16) -> ServerGround {
         let clock = HandClock::new();
         let table = format!("t{:016x}", fastrand::u64(..));
-        let setup = Setup::new(need("postgres").detail("url"));
+        let setup = Setup::new(need(server).detail("url"));
         let setup = Setup { table, shards, now: clock.hand(), ..setup };
-        let ground = PostgresGround { setup, clock };
+        let ground = ServerGround { setup, clock };
         let first = ground.relay().await;
         first.migrate().await.expect("the server takes the schema");
         first.close().await;
@@ -152,7 +165,7 @@ impl PostgresGround {
 }
 
 #[async_trait]
-impl Ground for PostgresGround {
+impl Ground for ServerGround {
     async fn relay(&self) -> Arc<dyn Outbox> {
         store::open(&self.setup).await.expect("the address is one")
     }
@@ -166,21 +179,27 @@ impl Ground for PostgresGround {
     }
 
     async fn put_and_roll_back(&self, event: &Event) -> Result<()> {
-        let mut connection = PgConnection::connect(&self.setup.url).await?;
-        let mut tx = connection.begin().await?;
+        let Setup { url, table, .. } = &self.setup;
+        // Plain text that every server reads the same way.
         let insert = format!(
-            "INSERT INTO {} (event_id, topic, event_type, payload) VALUES ($1, $2, $3, $4)",
-            self.setup.table
+            "INSERT INTO {table} (event_id, topic, event_type, payload) \
+             VALUES ('{}', '{}', '{}', '{{}}')",
+            event.id, event.topic, event.kind
         );
-        sqlx::query(AssertSqlSafe(insert))
-            .bind(event.id.to_string())
-            .bind(&event.topic)
-            .bind(&event.kind)
-            .bind("{}")
-            .execute(&mut *tx)
-            .await?;
-        tx.rollback().await?;
-        connection.close().await?;
+        let insert = sqlx::raw_sql(AssertSqlSafe(insert));
+        if url.starts_with("postgres") {
+            let mut connection = PgConnection::connect(url).await?;
+            let mut tx = connection.begin().await?;
+            insert.execute(&mut *tx).await?;
+            tx.rollback().await?;
+            connection.close().await?;
+        } else {
+            let mut connection = MySqlConnection::connect(url).await?;
+            let mut tx = connection.begin().await?;
+            insert.execute(&mut *tx).await?;
+            tx.rollback().await?;
+            connection.close().await?;
+        }
         Ok(())
     }
 }

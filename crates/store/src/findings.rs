@@ -32,6 +32,14 @@ pub(crate) fn clock(database: Millis, machine: Millis) -> Finding {
     finding(grade, "clock", detail)
 }
 
+/// Says how many shards there are.
+pub(crate) fn shards(shards: u16) -> Finding {
+    finding(Grade::Good, "shards", format!("{shards}, fixed when the tables were made"))
+}
+
+/// What to do about an index that is missing on a server.
+pub(crate) const REMAKE: &str = "make a missing index again (postbox migrate --print shows it)";
+
 /// Says which statements are not run as they should be, and what to do about it.
 pub(crate) fn plan(wrong: &[String], advice: &str) -> Finding {
     if wrong.is_empty() {

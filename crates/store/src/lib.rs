@@ -7,9 +7,11 @@ mod findings;
 mod given;
 mod listing;
 mod memory;
+pub mod mysql;
 mod outbox;
 mod own;
 pub mod postgres;
+mod server;
 pub mod sqlite;
 
 pub use given::check_table;

@@ -21,3 +21,27 @@ mod postgres {
 mod postgres_unshared {
     it::contract!(it::ground::postgres_unshared);
 }
+
+mod mysql {
+    it::contract!(it::ground::mysql);
+}
+
+mod mysql_unshared {
+    it::contract!(it::ground::mysql_unshared);
+}
+
+mod mariadb {
+    it::contract!(it::ground::mariadb);
+}
+
+mod mariadb_unshared {
+    it::contract!(it::ground::mariadb_unshared);
+}
+
+mod mariadb_old {
+    it::contract!(it::ground::mariadb_old);
+}
+
+mod mariadb_old_unshared {
+    it::contract!(it::ground::mariadb_old_unshared);
+}

@@ -1,59 +1,42 @@
 //! A look at version, settings, schema, plans and clock, in words for a person.
 
-use std::sync::Arc;
-
-use async_trait::async_trait;
-use event::{Millis, StoreError};
+use event::Millis;
 use sqlx::{PgConnection, Row};
 
-use super::base::Base;
-use super::connect::Commit;
-use super::error::Fault;
-use super::glance::clock;
 use super::plan::{mistake, plan_of};
-use super::schema;
-use super::work::Work;
+use super::{Postgres, clock};
 use crate::findings::{self, finding};
+use crate::server::{Base, Fault, Keeps};
 use crate::{Finding, Grade, Schema};
 
 /// Looks at everything.
-pub(super) async fn examine(base: &Arc<Base>) -> Result<Vec<Finding>, StoreError> {
-    base.carry(Examining).await
-}
-
-struct Examining;
-
-#[async_trait]
-impl Work for Examining {
-    type Out = Vec<Finding>;
-    const COMMIT: Commit = Commit::Sure;
-
-    async fn run(&mut self, base: &Base, conn: &mut PgConnection) -> Result<Self::Out, Fault> {
-        let version: String =
-            sqlx::query("SELECT version()").fetch_one(&mut *conn).await?.try_get(0)?;
-        let version = version.split(" on ").next().unwrap_or_default().to_owned();
-        let mut findings = vec![finding(Grade::Good, "version", version)];
-        let found = schema::found(base, conn).await?;
-        findings.push(findings::schema(Schema { found, wanted: schema::WANTED }));
-        if found == schema::WANTED {
-            let shards = base.shards(conn).await?;
-            let detail = format!("{shards}, fixed when the tables were made");
-            findings.push(finding(Grade::Good, "shards", detail));
-            findings.push(findings::clock(clock(base, conn).await?, Millis::now()));
-            findings.push(plan(base, conn).await?);
-        }
-        Ok(findings)
+pub(super) async fn examine(
+    base: &Base<Postgres>,
+    conn: &mut PgConnection,
+) -> Result<Vec<Finding>, Fault> {
+    let version: String =
+        sqlx::query("SELECT version()").fetch_one(&mut *conn).await?.try_get(0)?;
+    let version = version.split(" on ").next().unwrap_or_default().to_owned();
+    let mut findings = vec![finding(Grade::Good, "version", version)];
+    let (found, wanted) = (base.db.version(conn).await?, Postgres::WANTED);
+    findings.push(findings::schema(Schema { found, wanted }));
+    if found == wanted {
+        let shards = base.shards(conn).await?;
+        findings.push(findings::shards(shards));
+        let now = clock(&base.db.sql, conn, base.now()).await?;
+        findings.push(findings::clock(now, Millis::now()));
+        findings.push(plan(base, conn).await?);
     }
+    Ok(findings)
 }
 
 /// Asks how a relay's work and a person's questions would be run: an index that was dropped by
 /// hand makes a scan of each.
-async fn plan(base: &Base, conn: &mut PgConnection) -> Result<Finding, Fault> {
+async fn plan(base: &Base<Postgres>, conn: &mut PgConnection) -> Result<Finding, Fault> {
     let mut wrong = Vec::new();
-    for (name, sql) in base.sql.all() {
+    for (name, sql) in base.db.sql.all() {
         let steps = plan_of(sql, conn).await?;
         wrong.extend(mistake(name, sql, &base.table, &steps));
     }
-    let advice = "make a missing index again (postbox migrate --print shows it)";
-    Ok(findings::plan(&wrong, advice))
+    Ok(findings::plan(&wrong, findings::REMAKE))
 }

@@ -1,0 +1,60 @@
+//! The outbox in a MySQL (8.0.16 or newer) or MariaDB (10.5 or newer) database.
+//!
+//! One text of every statement serves the family, with `SKIP LOCKED` or without. No statement
+//! returns the rows that it changes, and none takes an array.
+
+mod app;
+mod claims;
+mod connect;
+mod count;
+mod error;
+mod examine;
+mod find;
+mod flight;
+mod inbox;
+mod keeps;
+mod leases;
+mod looks;
+mod moves;
+mod plan;
+mod put;
+mod rows;
+mod statements;
+mod template;
+
+use event::{Millis, StoreError};
+use sqlx::MySqlConnection;
+use sqlx::mysql::MySqlConnectOptions;
+
+pub use self::app::{Tables, meaning};
+pub(crate) use self::connect::home;
+use self::connect::options;
+use self::statements::Statements;
+use crate::Setup;
+use crate::given::check_table;
+use crate::server::{Dialect, Fault, Server};
+
+/// The family's words for one outbox.
+pub(crate) struct MySql {
+    table: String,
+    sql: Statements,
+    options: MySqlConnectOptions,
+}
+
+impl Dialect for MySql {}
+
+/// Opens a handle. No server is asked before the first question.
+pub(crate) fn open(setup: &Setup) -> Result<Server<MySql>, StoreError> {
+    check_table(&setup.table)?;
+    let (table, options) = (setup.table.clone(), options(&setup.url)?);
+    Server::open(MySql { sql: Statements::new(&table), table, options }, setup)
+}
+
+/// Reads the clock that rules.
+async fn clock(
+    sql: &Statements,
+    conn: &mut MySqlConnection,
+    now: Option<i64>,
+) -> Result<Millis, Fault> {
+    Ok(Millis(rows::int(&sql.clock.ask().give(now).one(conn).await?, 0)?))
+}
