@@ -1,15 +1,16 @@
 //! The ground that a suite stands on: one store, as many relays as it wants, and a clock.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
 use async_trait::async_trait;
 use event::Event;
-use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection, SqliteConnection};
+use sqlx::{Connection, SqliteConnection};
 use store::{Memory, Outbox, Setup};
 use tempfile::TempDir;
 
 use crate::clock::HandClock;
+use crate::session::Session;
 use crate::world::need;
 
 /// How stores honestly differ. A suite asks here instead of asking for a name.
@@ -34,6 +35,8 @@ pub trait Ground: Send + Sync {
     fn traits(&self) -> Traits;
     /// Puts an event in a transaction and rolls that back.
     async fn put_and_roll_back(&self, event: &Event) -> Result<()>;
+    /// Leaves the ground to another test, once nothing is at work on it.
+    async fn leave(&self) {}
 }
 
 /// Makes the model.
@@ -145,22 +148,38 @@ servers! {
     mariadb_old_unshared "mariadb-10.5" 1,
 }
 
+/// Tables that were left, by server and shards: to empty some is quicker than to make others.
+static LEFT: Mutex<Vec<(String, u16, String)>> = Mutex::new(Vec::new());
+
 struct ServerGround {
+    server: &'static str,
     setup: Setup,
     clock: HandClock,
 }
 
 impl ServerGround {
-    async fn new(server: &str, shards: u16) -> ServerGround {
+    async fn new(server: &'static str, shards: u16) -> ServerGround {
         let clock = HandClock::new();
-        let table = format!("t{:016x}", fastrand::u64(..));
+        let left = ServerGround::left(server, shards);
+        let made = || format!("t{:016x}", fastrand::u64(..));
+        let (table, is_new) = (left.clone().unwrap_or_else(made), left.is_none());
         let setup = Setup::new(need(server).detail("url"));
         let setup = Setup { table, shards, now: clock.hand(), ..setup };
-        let ground = ServerGround { setup, clock };
+        let ground = ServerGround { server, setup, clock };
+        if !is_new {
+            return ground;
+        }
         let first = ground.relay().await;
         first.migrate().await.expect("the server takes the schema");
         first.close().await;
         ground
+    }
+
+    /// Takes tables that were left.
+    fn left(server: &str, shards: u16) -> Option<String> {
+        let mut left = LEFT.lock().expect("nothing panics while the list is open");
+        let at = left.iter().position(|(of, by, _)| of == server && *by == shards)?;
+        Some(left.swap_remove(at).2)
     }
 }
 
@@ -179,27 +198,37 @@ impl Ground for ServerGround {
     }
 
     async fn put_and_roll_back(&self, event: &Event) -> Result<()> {
-        let Setup { url, table, .. } = &self.setup;
+        let table = &self.setup.table;
         // Plain text that every server reads the same way.
         let insert = format!(
             "INSERT INTO {table} (event_id, topic, event_type, payload) \
              VALUES ('{}', '{}', '{}', '{{}}')",
             event.id, event.topic, event.kind
         );
-        let insert = sqlx::raw_sql(AssertSqlSafe(insert));
-        if url.starts_with("postgres") {
-            let mut connection = PgConnection::connect(url).await?;
-            let mut tx = connection.begin().await?;
-            insert.execute(&mut *tx).await?;
-            tx.rollback().await?;
-            connection.close().await?;
-        } else {
-            let mut connection = MySqlConnection::connect(url).await?;
-            let mut tx = connection.begin().await?;
-            insert.execute(&mut *tx).await?;
-            tx.rollback().await?;
-            connection.close().await?;
-        }
+        let mut session = Session::open(&self.setup.url).await?;
+        session.run("BEGIN").await?;
+        session.run(insert).await?;
+        session.run("ROLLBACK").await?;
+        session.close().await?;
         Ok(())
+    }
+
+    async fn leave(&self) {
+        let Setup { url, table, shards, .. } = &self.setup;
+        let mut session = Session::open(url).await.expect("the server answers");
+        let empty = if url.starts_with("postgres") { "{}" } else { "" };
+        let out = if url.starts_with("postgres") { "out_seq" } else { "out_rows" };
+        let until = if url.starts_with("postgres") { ", out_until = '{}'" } else { "" };
+        for end in ["", "_later", "_dead", "_sent", "_relay", "_inbox"] {
+            session.run(format!("DELETE FROM {table}{end}")).await.expect("nobody holds a row");
+        }
+        let lease = format!(
+            "UPDATE {table}_lease SET owner = '', fence = 0, since = 0, lease_until = 0, \
+             sent = 0, {out} = '{empty}'{until}"
+        );
+        session.run(lease).await.expect("nobody holds a row");
+        session.close().await.expect("the session ends");
+        let mut left = LEFT.lock().expect("nothing panics while the list is open");
+        left.push((self.server.to_owned(), *shards, table.clone()));
     }
 }

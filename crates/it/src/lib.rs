@@ -9,6 +9,7 @@ pub mod ground;
 pub mod process;
 pub mod raw;
 pub mod receiver;
+pub mod session;
 pub mod site;
 pub mod suite;
 pub mod world;

@@ -7,7 +7,6 @@ use super::error::judge;
 use super::statements::Statements;
 use super::{inbox, put};
 use crate::given::check_table;
-use crate::server::Fault;
 
 /// The tables of an outbox, for statements in a transaction that the caller began and will end.
 #[derive(Debug)]
@@ -28,9 +27,8 @@ impl Tables {
         conn: &mut MySqlConnection,
         event: &Event,
         due: Option<Millis>,
-    ) -> Result<(), StoreError> {
-        let put = put::write(&self.sql, conn, std::slice::from_ref(event), due, None).await;
-        put.map_err(|error| judge(&error))
+    ) -> Result<(), sqlx::Error> {
+        put::write(&self.sql, conn, std::slice::from_ref(event), due, None).await
     }
 
     /// Takes an event in for a group. What may go on is processed once the transaction commits.
@@ -39,12 +37,8 @@ impl Tables {
         conn: &mut MySqlConnection,
         group: &str,
         id: EventId,
-    ) -> Result<Begun, StoreError> {
-        let taken = inbox::take_in(&self.sql, conn, group, id).await;
-        taken.map_err(|fault| match fault {
-            Fault::Sql(error) => judge(&error),
-            Fault::Judged(error) => error,
-        })
+    ) -> Result<Begun, sqlx::Error> {
+        inbox::take_in(&self.sql, conn, group, id).await
     }
 }
 

@@ -4,14 +4,16 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use event::{Cause, Event, Fence, Millis};
+use event::{Cause, Event, Fence, Leased, Millis};
 use sqlx::MySqlConnection;
 use sqlx::mysql::MySqlRow;
 
-use super::looks::{peek, stretches, there};
+use super::looks::{Stretches, peek, there};
+use super::statements::Ask;
 use super::template::Value;
 use super::{MySql, rows};
 use crate::own::{Desk, Look, Part, Passed};
+use crate::server::rows::Cells;
 use crate::server::{Base, Claimed, Claims, DueRow, Fault, Glance, Holder, Shown, Sighted};
 
 /// How many shards one statement looks at.
@@ -23,19 +25,63 @@ fn begin(desk: &Desk, shard: u16) -> i64 {
     desk.known(shard).map_or(cursor, |part| part.sight.from(cursor))
 }
 
-fn look(row: &MySqlRow) -> Result<Look, Fault> {
-    use crate::server::rows::Cells;
+/// Where a lane's looks at the hot rows of some shards begin.
+struct Begins(BTreeMap<u16, i64>);
+
+impl Begins {
+    fn of(desk: &Desk, shards: &[u16]) -> Begins {
+        Begins(shards.iter().map(|shard| (*shard, begin(desk, *shard))).collect())
+    }
+
+    /// Gives a statement the shards, the lowest place, and every place.
+    fn give<'s>(&self, ask: Ask<'s>) -> Ask<'s> {
+        let lowest = self.0.values().min().copied().unwrap_or(0);
+        ask.list(self.0.keys().copied()).give(lowest).list(self.0.values().copied())
+    }
+}
+
+/// Reads a look. What was found in the shards held counts for each of them.
+fn look(row: &MySqlRow, held: &[u16]) -> Result<Look, Fault> {
+    let shard = rows::shard(row, 1)?;
+    let mine = held.contains(&shard);
     Ok(Look {
-        shard: rows::shard(row, 1)?,
+        shard,
         now: Millis(rows::int(row, 0)?),
         owner: rows::text(row, 2)?.to_owned(),
         mark: Fence(rows::int(row, 3)?),
         until: Millis(rows::int(row, 4)?),
-        hot: rows::int(row, 5)? != 0,
-        ahead: rows::int(row, 6)? != 0,
-        due: row.cell_int(7)?.map(Millis),
-        newest: rows::int(row, 8)?,
+        hot: mine,
+        ahead: mine && rows::int(row, 5)? != 0,
+        due: row.cell_int(6)?.filter(|_| mine).map(Millis),
+        newest: rows::int(row, 7)?,
     })
+}
+
+/// Looks at what waits in shards whose leases do not run.
+async fn waits(
+    base: &Base<MySql>,
+    conn: &mut MySqlConnection,
+    looks: &mut [Look],
+    seen: Millis,
+) -> Result<(), Fault> {
+    let lease = base.holding().lease;
+    let mine = |look: &Look| look.owner == base.owner && look.until > look.now && look.hot;
+    let free = |look: &&mut Look| {
+        !mine(look)
+            && (look.owner == base.owner || !Leased::Shard.runs(look.until, look.now, lease))
+    };
+    let mut free: BTreeMap<u16, &mut Look> =
+        looks.iter_mut().filter(free).map(|look| (look.shard, look)).collect();
+    let shards: Vec<u16> = free.keys().copied().collect();
+    for some in shards.chunks(AT_ONCE) {
+        let each = some.iter().map(|shard| vec![(*shard).into()]).collect();
+        for row in base.db.sql.waits.ask().give(seen.0).each(each).all(&mut *conn).await? {
+            let look = free.get_mut(&rows::shard(&row, 0)?).expect("only free shards are asked");
+            look.hot = rows::int(&row, 1)? != 0;
+            look.due = row.cell_int(2)?.map(Millis);
+        }
+    }
+    Ok(())
 }
 
 #[async_trait]
@@ -49,29 +95,24 @@ impl Claims for MySql {
         lane: usize,
         seen: Millis,
     ) -> Result<Glance<MySql>, Fault> {
-        let shards: Vec<u16> = (0..base.shards(conn).await?).collect();
-        peek(base, conn, lane, &shards).await?;
-        let mut looks = Vec::with_capacity(shards.len());
-        for some in shards.chunks(AT_ONCE) {
-            let each: Vec<Vec<Value>> = {
-                let holding = base.holding();
-                let desk = &holding.desks[lane];
-                some.iter().map(|shard| vec![(*shard).into(), begin(desk, *shard).into()]).collect()
-            };
-            let ask = base.db.sql.glance.ask().give(base.now()).give(&*base.owner).give(seen.0);
-            for row in ask.each(each).all(&mut *conn).await? {
-                looks.push(look(&row)?);
-            }
-        }
+        base.shards(conn).await?;
+        let held = base.holding().shards();
+        peek(base, conn, lane, &held).await?;
+        let begins = Begins::of(&base.holding().desks[lane], &held);
+        let ask = begins.give(base.db.sql.glance.ask().give(base.now())).give(seen.0);
+        let looks = ask.all(&mut *conn).await?;
+        let looks = looks.iter().map(|row| look(row, &held)).collect::<Result<Vec<Look>, _>>();
+        let mut looks = looks?;
         looks.sort_by_key(|look| look.shard);
-        let stretches = stretches(&base.holding().desks[lane], &shards);
+        waits(base, conn, &mut looks, seen).await?;
+        let stretches = Stretches::of(&base.holding().desks[lane], &held);
         let there = there(base, conn, &stretches).await?;
         let holding = base.holding();
         for look in &mut looks {
             let (part, there) = (holding.desks[lane].known(look.shard), there.get(&look.shard));
-            let late =
-                part.zip(there).is_some_and(|(part, there)| !part.below.unseen(there).is_empty());
-            look.ahead |= late;
+            look.ahead |= part.zip(there).is_some_and(|(part, there)| {
+                !part.below.unseen(there, part.hand.cursor()).is_empty()
+            });
         }
         let (now, newest) = looks.last().map_or((Millis(0), 0), |look| (look.now, look.newest));
         Ok(Glance { looks, now, newest, seen: () })
@@ -86,28 +127,23 @@ impl Claims for MySql {
         shards: &[u16],
         chunk: i64,
     ) -> Result<Shown<MySql>, Fault> {
-        let from: BTreeMap<u16, i64> = {
-            let holding = base.holding();
-            let desk = &holding.desks[lane];
-            shards.iter().map(|shard| (*shard, begin(desk, *shard))).collect()
-        };
-        let lowest = from.values().min().copied().unwrap_or(0);
-        let ask = base.db.sql.claim_hot.ask().list(from.keys().copied()).give(lowest);
-        let above = ask.list(from.values().copied()).give(chunk).all(&mut *conn).await?;
+        let begins = Begins::of(&base.holding().desks[lane], shards);
+        let ask = begins.give(base.db.sql.claim_hot.ask()).give(chunk);
+        let above = ask.all(&mut *conn).await?;
         let cut = above.len() as i64 == chunk;
         let mut line = BTreeMap::new();
         for row in above {
             line.insert((rows::int(&row, 0)?, rows::shard(&row, 9)?), row);
         }
         let last = line.last_key_value().map(|((seq, _), _)| *seq).filter(|_| cut);
-        let stretches = stretches(&base.holding().desks[lane], shards);
+        let stretches = Stretches::of(&base.holding().desks[lane], shards);
         let there = there(base, conn, &stretches).await?;
         let mut late: Vec<Vec<Value>> = Vec::new();
         {
             let holding = base.holding();
             for (shard, there) in &there {
                 let Some(part) = holding.desks[lane].known(*shard) else { continue };
-                let unseen = part.below.unseen(there).into_iter();
+                let unseen = part.below.unseen(there, part.hand.cursor()).into_iter();
                 let unseen = unseen.filter(|seq| last.is_none_or(|last| *seq <= last));
                 late.extend(unseen.map(|seq| vec![seq.into(), (*shard).into()]));
             }
@@ -119,7 +155,7 @@ impl Claims for MySql {
             }
         }
         let line = line.into_iter().map(|((seq, shard), row)| (seq, shard, row)).collect();
-        Ok(Shown { line, seen: (), from, cut })
+        Ok(Shown { line, seen: (), from: begins.0, cut })
     }
 
     fn topic(row: &MySqlRow) -> Result<&str, Fault> {

@@ -15,19 +15,21 @@ use crate::server::{Commit, Connects, Fault, Scope, broken, down};
 /// How long a server may take to let us in.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What every connection is set to, and how the server shows it. A session that idles in a
+/// What every connection is set to, how it is asked for, and the answer. A session that idles in a
 /// transaction keeps others waiting, so none may for long.
 const SETTINGS: [(&str, &str, &str); 7] = [
-    ("autocommit", "1", "1"),
-    ("time_zone", "'+00:00'", "+00:00"),
-    ("innodb_lock_wait_timeout", "5", "5"),
-    ("lock_wait_timeout", "10", "10"),
-    ("wait_timeout", "600", "600"),
-    ("sql_mode", "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'", MODE),
-    ("character_set_connection", "utf8mb4", "utf8mb4"),
+    ("autocommit = 1", "IF(@@SESSION.autocommit, 'on', 'off')", "on"),
+    ("time_zone = '+00:00'", "@@SESSION.time_zone", "+00:00"),
+    ("innodb_lock_wait_timeout = 5", "@@SESSION.innodb_lock_wait_timeout", "5"),
+    ("lock_wait_timeout = 10", "@@SESSION.lock_wait_timeout", "10"),
+    ("wait_timeout = 600", "@@SESSION.wait_timeout", "600"),
+    (
+        "sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
+        "@@SESSION.sql_mode",
+        "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION",
+    ),
+    ("character_set_connection = utf8mb4", "@@SESSION.character_set_connection", "utf8mb4"),
 ];
-
-const MODE: &str = "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION";
 
 /// The kinds of server that the statements were made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,18 +149,16 @@ async fn prepare(conn: &mut MySqlConnection) -> Result<(), Fault> {
     let (version, comment): (String, String) = (row.try_get(0)?, row.try_get(1)?);
     refuse(&version, &comment, row.try_get::<i64, _>(2)? != 0)?;
     let kind = Kind::of(&version);
-    let set: Vec<String> =
-        SETTINGS.iter().map(|(name, value, _)| format!("SESSION {name} = {value}")).collect();
+    let set: Vec<String> = SETTINGS.iter().map(|(set, ..)| format!("SESSION {set}")).collect();
     let isolation = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
     let set = format!("{isolation}; SET {}, SESSION {}", set.join(", "), kind.limit());
     sqlx::raw_sql(AssertSqlSafe(set)).execute(&mut *conn).await?;
-    let asked: Vec<String> =
-        SETTINGS.iter().map(|(name, ..)| format!("CAST(@@SESSION.{name} AS CHAR)")).collect();
-    let asked = format!("SELECT {}, {}", kind.isolation(), asked.join(", "));
+    let read = std::iter::once((kind.isolation(), "READ-COMMITTED"));
+    let read: Vec<_> = read.chain(SETTINGS.iter().map(|(_, ask, now)| (*ask, *now))).collect();
+    let asked: Vec<String> = read.iter().map(|(ask, _)| format!("CAST({ask} AS CHAR)")).collect();
+    let asked = format!("SELECT {}", asked.join(", "));
     let row = sqlx::raw_sql(AssertSqlSafe(asked)).fetch_one(conn).await?;
-    let wanted = SETTINGS.iter().map(|(name, _, shown)| (*name, *shown));
-    let wanted = std::iter::once(("the isolation", "READ-COMMITTED")).chain(wanted);
-    for (at, (name, wanted)) in wanted.enumerate() {
+    for (at, (name, wanted)) in read.into_iter().enumerate() {
         let now: String = row.try_get(at)?;
         if now != wanted {
             let detail = format!("the server keeps {name} at {now} though {wanted} was asked for");

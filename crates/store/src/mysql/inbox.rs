@@ -2,11 +2,9 @@
 //! duplicate is the key's error, never a count.
 
 use event::{Begun, EventId, Fence, Millis};
-use sqlx::MySqlConnection;
+use sqlx::{MySqlConnection, Row};
 
-use super::rows;
 use super::statements::Statements;
-use crate::server::Fault;
 
 /// How an event is begun: for how long, and under which status.
 struct Work<'a> {
@@ -31,7 +29,7 @@ pub(super) async fn begin(
     group: &str,
     id: EventId,
     lease: i64,
-) -> Result<Begun, Fault> {
+) -> Result<Begun, sqlx::Error> {
     let (id, lease) = (id.to_string(), lease.min(LONGEST));
     work(sql, conn, &Work { now, group, id, lease, status: "PROCESSING" }).await
 }
@@ -42,38 +40,38 @@ pub(super) async fn take_in(
     conn: &mut MySqlConnection,
     group: &str,
     id: EventId,
-) -> Result<Begun, Fault> {
-    let work_ = Work { now: None, group, id: id.to_string(), lease: 0, status: "PROCESSED" };
-    work(sql, conn, &work_).await
+) -> Result<Begun, sqlx::Error> {
+    let id = id.to_string();
+    work(sql, conn, &Work { now: None, group, id, lease: 0, status: "PROCESSED" }).await
 }
 
 async fn work(
     sql: &Statements,
     conn: &mut MySqlConnection,
     work: &Work<'_>,
-) -> Result<Begun, Fault> {
-    let Work { now, group, id, lease, status } = work;
-    let key = || (*group, id.as_str());
+) -> Result<Begun, sqlx::Error> {
+    let &Work { now, group, ref id, lease, status } = work;
+    let id = id.as_str();
     loop {
-        let ask = sql.inbox_begin.ask().give(*now).give(key().0).give(key().1);
-        match ask.give(*lease).give(*status).run(&mut *conn).await {
+        let ask = sql.inbox_begin.ask().give(now).give(group).give(id);
+        match ask.give(lease).give(status).run(&mut *conn).await {
             Ok(_) => return Ok(Begun::Go(Fence(1))),
             Err(error) if is_duplicate(&error) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
-        let ask = sql.inbox_again.ask().give(*now).give(key().0).give(key().1);
-        let ask = ask.give(*lease).give(*status).give(FAR.max(lease.saturating_mul(10)));
+        let ask = sql.inbox_again.ask().give(now).give(group).give(id);
+        let ask = ask.give(lease).give(status).give(FAR.max(lease.saturating_mul(10)));
         let again = ask.run(&mut *conn).await?;
         if again.rows_affected() == 1 {
             let fence = i64::try_from(again.last_insert_id()).unwrap_or(i64::MAX);
             return Ok(Begun::Go(Fence(fence)));
         }
-        let ask = sql.inbox_look.ask().give(key().0).give(key().1);
+        let ask = sql.inbox_look.ask().give(group).give(id);
         // Its memory may have been trimmed between the two: then it is free.
         let Some(row) = ask.any(&mut *conn).await? else { continue };
-        return Ok(match rows::text(&row, 0)? {
+        return Ok(match row.try_get(0)? {
             "PROCESSED" => Begun::Done,
-            _ => Begun::Busy { until: Millis(rows::int(&row, 1)?) },
+            _ => Begun::Busy { until: Millis(row.try_get(1)?) },
         });
     }
 }

@@ -59,7 +59,7 @@ impl Keeps for MySql {
         id: EventId,
         lease: i64,
     ) -> Result<Begun, Fault> {
-        inbox::begin(&self.sql, conn, now, group, id, lease).await
+        Ok(inbox::begin(&self.sql, conn, now, group, id, lease).await?)
     }
 
     async fn finish_work(

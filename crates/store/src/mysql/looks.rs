@@ -1,46 +1,70 @@
 //! Which hot rows have appeared below where a lane has read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::MySqlConnection;
 
 use super::template::Value;
 use super::{MySql, rows};
-use crate::own::Desk;
+use crate::own::{Desk, runs};
 use crate::server::{Base, Fault};
 
 /// Rows that are in the table, by shard.
 pub(super) type There = BTreeMap<u16, Vec<i64>>;
 
-/// Where rows may have appeared: the shard, above which number, and up to which.
-pub(super) type Stretches = Vec<(u16, i64, i64)>;
-
-/// Returns where rows may have appeared in some shards.
-pub(super) fn stretches(desk: &Desk, shards: &[u16]) -> Stretches {
-    let mut all = Vec::new();
-    for shard in shards {
-        let Some(part) = desk.known(*shard) else { continue };
-        let stretches = part.below.stretches(part.hand.cursor()).into_iter();
-        all.extend(stretches.map(|(low, high)| (*shard, low, high)));
-    }
-    all
+/// Where rows may have appeared in some shards: above which numbers, and up to which.
+#[derive(Default)]
+pub(super) struct Stretches {
+    shards: BTreeSet<u16>,
+    window: Option<(i64, i64)>,
+    pending: BTreeSet<i64>,
 }
 
-/// Reads which rows are there, as far as they are committed.
+impl Stretches {
+    /// Returns where rows may have appeared below a lane's cursors.
+    pub(super) fn of(desk: &Desk, shards: &[u16]) -> Stretches {
+        let mut all = Stretches::default();
+        for shard in shards {
+            if let Some(part) = desk.known(*shard) {
+                let window = part.below.window(part.hand.cursor());
+                all.add(*shard, window, part.below.pending());
+            }
+        }
+        all
+    }
+
+    /// Adds a shard. Numbers are the whole table's, so one window serves all shards.
+    fn add(&mut self, shard: u16, window: Option<(i64, i64)>, pending: impl Iterator<Item = i64>) {
+        let before = self.pending.len();
+        self.pending.extend(pending);
+        if window.is_some() || self.pending.len() > before {
+            self.shards.insert(shard);
+        }
+        self.window = match (self.window, window) {
+            (Some((low, high)), Some((from, to))) => Some((low.min(from), high.max(to))),
+            (one, other) => one.or(other),
+        };
+    }
+
+    fn each(&self) -> Vec<Vec<Value>> {
+        let all = runs(&self.pending).into_iter().chain(self.window);
+        all.map(|(low, high)| vec![low.into(), high.into()]).collect()
+    }
+}
+
+/// Reads which rows are there, as far as the connection sees them.
 pub(super) async fn there(
     base: &Base<MySql>,
     conn: &mut MySqlConnection,
     stretches: &Stretches,
 ) -> Result<There, Fault> {
     let mut there = There::new();
-    if stretches.is_empty() {
+    let each = stretches.each();
+    if each.is_empty() {
         return Ok(there);
     }
-    let row = |(shard, low, high): &(u16, i64, i64)| -> Vec<Value> {
-        vec![(*shard).into(), (*low).into(), (*high).into()]
-    };
-    let ask = base.db.sql.look_hot.ask().each(stretches.iter().map(row).collect());
-    for row in ask.all(conn).await? {
+    let ask = base.db.sql.look_hot.ask().list(stretches.shards.iter().copied());
+    for row in ask.each(each).all(conn).await? {
         there.entry(rows::shard(&row, 0)?).or_default().push(rows::int(&row, 1)?);
     }
     Ok(there)
@@ -53,27 +77,29 @@ pub(super) async fn peek(
     lane: usize,
     shards: &[u16],
 ) -> Result<(), Fault> {
-    let (mut stretches, mut ripe) = (Stretches::new(), BTreeMap::new());
+    let (mut stretches, mut ripe) = (Stretches::default(), BTreeMap::new());
     {
         let mut holding = base.holding();
-        let known = shards.iter().filter(|shard| holding.desks[lane].known(**shard).is_some());
-        for shard in known.copied().collect::<Vec<u16>>() {
-            let part = holding.desks[lane].part(shard);
-            let cursor = part.hand.cursor();
-            if let Some(to) = part.below.ripe(cursor) {
-                let there = part.below.stretches(to).into_iter();
-                stretches.extend(there.map(|(low, high)| (shard, low, high)));
-                ripe.insert(shard, to);
+        let desk = &mut holding.desks[lane];
+        for shard in shards {
+            if desk.known(*shard).is_none() {
+                continue;
+            }
+            let part = desk.part(*shard);
+            if let Some(to) = part.below.ripe(part.hand.cursor()) {
+                stretches.add(*shard, part.below.window(to), part.below.pending());
+                ripe.insert(*shard, to);
             }
         }
     }
     if ripe.is_empty() {
         return Ok(());
     }
-    // It is for the next transaction only, which is the one statement.
-    let dirty = "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED";
+    // It is for the next transaction only.
+    let dirty = "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; START TRANSACTION READ ONLY";
     sqlx::raw_sql(dirty).execute(&mut *conn).await?;
     let mut there = there(base, conn, &stretches).await?;
+    sqlx::raw_sql("COMMIT").execute(conn).await?;
     let mut holding = base.holding();
     for (shard, to) in ripe {
         let part = holding.desks[lane].part(shard);

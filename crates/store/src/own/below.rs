@@ -34,19 +34,20 @@ pub(crate) struct Below {
 }
 
 impl Below {
-    /// Returns where rows may have appeared: above which number, and up to which.
-    pub(crate) fn stretches(&self, cursor: i64) -> Vec<(i64, i64)> {
-        let mut stretches = runs(&self.pending);
-        if self.floor < cursor {
-            stretches.push((self.floor, cursor));
-        }
-        stretches
+    /// Returns between which numbers rows may have appeared: above the first, up to the second.
+    pub(crate) fn window(&self, cursor: i64) -> Option<(i64, i64)> {
+        (self.floor < cursor).then_some((self.floor, cursor))
     }
 
-    /// Returns which of the rows that are there were not looked at.
-    pub(crate) fn unseen(&self, there: &[i64]) -> Vec<i64> {
+    /// Returns the rows below that which are in the table and were not looked at.
+    pub(crate) fn pending(&self) -> impl Iterator<Item = i64> + '_ {
+        self.pending.iter().copied()
+    }
+
+    /// Returns which of the rows up to the cursor that are there were not looked at.
+    pub(crate) fn unseen(&self, there: &[i64], cursor: i64) -> Vec<i64> {
         let unseen = |seq: &&i64| match **seq > self.floor {
-            true => !self.seen.contains(*seq),
+            true => **seq <= cursor && !self.seen.contains(*seq),
             false => self.pending.contains(*seq),
         };
         there.iter().filter(unseen).copied().collect()
@@ -88,7 +89,7 @@ impl Below {
 }
 
 /// Puts numbers together that lie near each other, in so few stretches as are looked at.
-fn runs(numbers: &BTreeSet<i64>) -> Vec<(i64, i64)> {
+pub(crate) fn runs(numbers: &BTreeSet<i64>) -> Vec<(i64, i64)> {
     let mut gap = 1;
     loop {
         let mut runs: Vec<(i64, i64)> = Vec::new();
@@ -152,10 +153,10 @@ mod tests {
         let mut below = looked(&[1, 3]);
         assert_eq!(below.ripe(3), Some(3));
         below.peeked(3, &[1, 2, 3], 3);
-        assert_eq!(below.stretches(3), [(1, 2)]);
-        assert_eq!(below.unseen(&[1, 2, 3]), [2]);
+        assert_eq!((below.window(3), below.pending().collect()), (None, vec![2]));
+        assert_eq!(below.unseen(&[1, 2, 3], 3), [2]);
         below.passed(2);
-        assert_eq!((below.stretches(3), below.unseen(&[2])), (vec![], vec![]));
+        assert_eq!((below.pending().count(), below.unseen(&[2], 3)), (0, vec![]));
     }
 
     #[test]
@@ -166,7 +167,7 @@ mod tests {
         below.mark = Instant::now().checked_sub(WHILE).map(|at| (at, 3));
         assert_eq!(below.ripe(3), Some(3));
         below.peeked(3, &[], 3);
-        assert_eq!(below.stretches(3), []);
+        assert_eq!(below.pending().count(), 0);
     }
 
     #[test]
@@ -176,8 +177,8 @@ mod tests {
             below.passed(7);
             below
         };
-        assert_eq!(below.stretches(9), [(0, 9)]);
-        assert_eq!(below.unseen(&[7, 8]), [8]);
+        assert_eq!(below.window(9), Some((0, 9)));
+        assert_eq!(below.unseen(&[7, 8, 10], 9), [8], "what is above is read anyway");
     }
 
     #[test]

@@ -49,6 +49,7 @@ CREATE TABLE IF NOT EXISTS {outbox}_later (
     moved_at BIGINT NOT NULL
         DEFAULT (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000),
     KEY {outbox}_later_due (shard, due_at, number),
+    KEY {outbox}_later_soon (due_at, shard),
     KEY {outbox}_later_holders (shard, attempts, biz_key, topic, seq),
     KEY {outbox}_later_out (unexplained, due_at),
     KEY {outbox}_later_created (created_at, event_id),
