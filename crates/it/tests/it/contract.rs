@@ -1,5 +1,32 @@
 //! Every store keeps every promise, and says clearly why when it cannot.
 
+/// Makes a test of a function on each kind of server.
+macro_rules! servers {
+    ($test:ident) => {
+        mod on {
+            #[tokio::test]
+            async fn postgres() {
+                super::$test("postgres").await;
+            }
+
+            #[tokio::test]
+            async fn mysql() {
+                super::$test("mysql").await;
+            }
+
+            #[tokio::test]
+            async fn mariadb() {
+                super::$test("mariadb").await;
+            }
+
+            #[tokio::test]
+            async fn mariadb_10_5() {
+                super::$test("mariadb-10.5").await;
+            }
+        }
+    };
+}
+
 mod application;
 mod backlog;
 mod plans;

@@ -10,10 +10,12 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::Passed;
-use super::sight::FULL;
 
 /// How long a row may take to appear in its table, uncommitted, after its number was drawn.
 const WHILE: Duration = Duration::from_secs(2);
+
+/// How long after what was passed was forgotten it is forgotten again.
+const FORGET: Duration = Duration::from_secs(300);
 
 /// How many stretches pending rows are looked for in, at the most.
 const STRETCHES: usize = 16;
@@ -123,7 +125,7 @@ impl Default for Lag {
 impl Lag {
     /// Returns what was passed as of a look that saw `newest` rows.
     pub(crate) fn follow(&mut self, newest: i64, mut passed: Passed) -> Passed {
-        if self.full.elapsed() >= FULL {
+        if self.full.elapsed() >= FORGET {
             *self = Lag::default();
             return Passed::default();
         }

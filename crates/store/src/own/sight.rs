@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// How long after one full look the next one begins.
-pub(crate) const FULL: Duration = Duration::from_secs(30);
+const FULL: Duration = Duration::from_secs(30);
 
 /// Which transactions a look has seen: all below `next`, except the open ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

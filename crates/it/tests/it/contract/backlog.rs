@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use event::{Order, Outcome, Receipt, Source, Topics, Want};
+use it::session::Session;
 use it::world::need;
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use store::{Lane, Outbox, Setup};
 
 const ROWS: i64 = 200_000;
@@ -15,9 +15,9 @@ fn want() -> Want {
     Want { limit: 100, bytes: 1 << 20, lease: Duration::from_secs(600) }
 }
 
-async fn outbox() -> (Setup, Arc<dyn Outbox>, Arc<dyn Source>) {
+async fn outbox(server: &str) -> (Setup, Arc<dyn Outbox>, Arc<dyn Source>) {
     let table = format!("t{:016x}", fastrand::u64(..));
-    let setup = Setup { table, ..Setup::new(need("postgres").detail("url")) };
+    let setup = Setup { table, ..Setup::new(need(server).detail("url")) };
     let outbox = store::open(&setup).await.unwrap();
     outbox.migrate().await.unwrap();
     let topics = Topics::of(vec![("a.*".parse().unwrap(), true)]);
@@ -26,14 +26,17 @@ async fn outbox() -> (Setup, Arc<dyn Outbox>, Arc<dyn Source>) {
 }
 
 /// Puts rows down that have been due for a minute.
-async fn delayed(conn: &mut PgConnection, table: &str, topic: &str, rows: i64) {
+async fn delayed(session: &mut Session, table: &str, topic: &str, rows: i64) {
+    let (key, now) = match session.is_postgres() {
+        true => ("'k' || n", "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"),
+        false => ("CONCAT('k', n)", "FLOOR(UNIX_TIMESTAMP(NOW(3)) * 1000)"),
+    };
     let sql = format!(
         "INSERT INTO {table}_later (topic, event_type, biz_key, payload, attempts, due_at) \
-         SELECT '{topic}', 'T', 'k' || n, '{{}}', 1, \
-             (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 60000 \
-         FROM generate_series(1, {rows}) AS n"
+         SELECT '{topic}', 'T', {key}, '{{}}', 1, {now} - 60000 FROM {}",
+        session.numbers(rows)
     );
-    sqlx::raw_sql(AssertSqlSafe(sql)).execute(conn).await.unwrap();
+    session.run(sql).await.unwrap();
 }
 
 /// Claims until nothing more comes. Returns how many came, all of them published.
@@ -51,18 +54,17 @@ async fn drain(lane: &Arc<dyn Source>) -> usize {
     }
 }
 
-#[tokio::test]
-async fn postgres_passes_the_backlog_of_another_lane_once() {
-    let (setup, outbox, lane) = outbox().await;
-    let mut conn = PgConnection::connect(&setup.url).await.unwrap();
-    delayed(&mut conn, &setup.table, "b.x", ROWS).await;
+async fn the_backlog_of_another_lane_is_passed_once(server: &str) {
+    let (setup, outbox, lane) = outbox(server).await;
+    let mut session = Session::open(&setup.url).await.unwrap();
+    delayed(&mut session, &setup.table, "b.x", ROWS).await;
     // As many claims as it takes to pass all of it.
     for claim in 1..=5 {
         let began = Instant::now();
         assert_eq!(lane.claim(&want()).await.unwrap(), []);
         println!("claim {claim} beside {ROWS} rows of another lane: {:?}", began.elapsed());
     }
-    delayed(&mut conn, &setup.table, "a.x", 40).await;
+    delayed(&mut session, &setup.table, "a.x", 40).await;
     let began = Instant::now();
     assert_eq!(drain(&lane).await, 40);
     println!("40 rows claimed and settled among them: {:?}", began.elapsed());
@@ -70,19 +72,21 @@ async fn postgres_passes_the_backlog_of_another_lane_once() {
     outbox.close().await;
 }
 
+servers!(the_backlog_of_another_lane_is_passed_once);
+
 #[tokio::test]
 async fn postgres_finds_rows_among_a_passed_backlog_that_were_committed_late() {
-    let (setup, outbox, lane) = outbox().await;
+    let (setup, outbox, lane) = outbox("postgres").await;
     let (url, table) = (&setup.url, &setup.table);
-    let mut early = PgConnection::connect(url).await.unwrap();
-    let mut open = early.begin().await.unwrap();
-    delayed(&mut open, table, "a.x", 3).await;
-    let mut conn = PgConnection::connect(url).await.unwrap();
-    delayed(&mut conn, table, "b.x", 50).await;
+    let mut early = Session::open(url).await.unwrap();
+    early.run("BEGIN").await.unwrap();
+    delayed(&mut early, table, "a.x", 3).await;
+    let mut session = Session::open(url).await.unwrap();
+    delayed(&mut session, table, "b.x", 50).await;
     for _ in 0..3 {
         assert_eq!(lane.claim(&want()).await.unwrap(), [], "nothing of it is committed");
     }
-    open.commit().await.unwrap();
+    early.run("COMMIT").await.unwrap();
     assert_eq!(drain(&lane).await, 3);
     outbox.close().await;
 }
