@@ -1,15 +1,16 @@
 //! The ground that a suite stands on: one store, as many relays as it wants, and a clock.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
 use async_trait::async_trait;
 use event::Event;
-use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
+use sqlx::{Connection, SqliteConnection};
 use store::{Memory, Outbox, Setup, Strategy};
 use tempfile::TempDir;
 
 use crate::clock::HandClock;
+use crate::session::Session;
 use crate::world::need;
 
 /// How stores honestly differ. A suite asks here instead of asking for a name.
@@ -46,6 +47,8 @@ pub trait Ground: Send + Sync {
     }
     /// Puts an event in a transaction and rolls that back.
     async fn put_and_roll_back(&self, event: &Event) -> Result<()>;
+    /// Leaves the ground to another test, once nothing is at work on it.
+    async fn leave(&self) {}
 }
 
 /// Makes the model.
@@ -143,62 +146,72 @@ impl Ground for SqliteGround {
     }
 }
 
-/// Makes new tables on a PostgreSQL server, in 16 shards.
-pub async fn postgres() -> impl Ground {
-    PostgresGround::new("postgres", 16, Strategy::Own).await
+/// Makes grounds of new tables on servers.
+macro_rules! servers {
+    ($($name:ident $server:literal $shards:literal $strategy:ident,)+) => {
+        $(
+            #[doc = concat!("Makes new tables on ", $server, ", in shards: ", $shards, ", for \
+                relays of the strategy ", stringify!($strategy), ".")]
+            pub async fn $name() -> impl Ground {
+                ServerGround::new($server, $shards, Strategy::$strategy).await
+            }
+        )+
+    };
 }
 
-/// Makes new tables on a PostgreSQL server, in one shard.
-pub async fn postgres_unshared() -> impl Ground {
-    PostgresGround::new("postgres", 1, Strategy::Own).await
+servers! {
+    postgres "postgres" 16 Own,
+    postgres_unshared "postgres" 1 Own,
+    postgres_18 "postgres-18" 16 Own,
+    postgres_skip_locked "postgres" 16 SkipLocked,
+    postgres_skip_locked_unshared "postgres" 1 SkipLocked,
+    postgres_cas "postgres" 16 Cas,
+    postgres_cas_unshared "postgres" 1 Cas,
+    mysql "mysql" 16 Own,
+    mysql_unshared "mysql" 1 Own,
+    mariadb "mariadb" 16 Own,
+    mariadb_unshared "mariadb" 1 Own,
+    mariadb_old "mariadb-10.5" 16 Own,
+    mariadb_old_unshared "mariadb-10.5" 1 Own,
 }
 
-/// Makes new tables on the newest PostgreSQL server, in 16 shards.
-pub async fn postgres_18() -> impl Ground {
-    PostgresGround::new("postgres-18", 16, Strategy::Own).await
-}
+/// Tables that were left, by server and shards: to empty some is quicker than to make others.
+static LEFT: Mutex<Vec<(String, u16, String)>> = Mutex::new(Vec::new());
 
-/// Makes new tables on a PostgreSQL server whose relays skip what others have open.
-pub async fn postgres_skip_locked() -> impl Ground {
-    PostgresGround::new("postgres", 16, Strategy::SkipLocked).await
-}
-
-/// Makes the same in one shard.
-pub async fn postgres_skip_locked_unshared() -> impl Ground {
-    PostgresGround::new("postgres", 1, Strategy::SkipLocked).await
-}
-
-/// Makes new tables on a PostgreSQL server whose relays find nothing where another was quicker.
-pub async fn postgres_cas() -> impl Ground {
-    PostgresGround::new("postgres", 16, Strategy::Cas).await
-}
-
-/// Makes the same in one shard.
-pub async fn postgres_cas_unshared() -> impl Ground {
-    PostgresGround::new("postgres", 1, Strategy::Cas).await
-}
-
-struct PostgresGround {
+struct ServerGround {
+    server: &'static str,
     setup: Setup,
     clock: HandClock,
 }
 
-impl PostgresGround {
-    async fn new(server: &str, shards: u16, strategy: Strategy) -> PostgresGround {
+impl ServerGround {
+    async fn new(server: &'static str, shards: u16, strategy: Strategy) -> ServerGround {
         let clock = HandClock::new();
-        let table = format!("t{:016x}", fastrand::u64(..));
+        let left = ServerGround::left(server, shards);
+        let made = || format!("t{:016x}", fastrand::u64(..));
+        let (table, is_new) = (left.clone().unwrap_or_else(made), left.is_none());
         let setup = Setup::new(need(server).detail("url"));
         let setup = Setup { table, shards, strategy, now: clock.hand(), ..setup };
-        let ground = PostgresGround { setup, clock };
+        let ground = ServerGround { server, setup, clock };
+        if !is_new {
+            return ground;
+        }
         let first = ground.relay().await;
         first.migrate().await.expect("the server takes the schema");
         first.close().await;
         ground
     }
+
+    /// Takes tables that were left.
+    fn left(server: &str, shards: u16) -> Option<String> {
+        let mut left = LEFT.lock().expect("nothing panics while the list is open");
+        let at = left.iter().position(|(of, by, _)| of == server && *by == shards)?;
+        Some(left.swap_remove(at).2)
+    }
 }
 
 #[async_trait]
-impl Ground for PostgresGround {
+impl Ground for ServerGround {
     async fn relay(&self) -> Arc<dyn Outbox> {
         store::open(&self.setup).await.expect("the address is one")
     }
@@ -222,21 +235,37 @@ impl Ground for PostgresGround {
     }
 
     async fn put_and_roll_back(&self, event: &Event) -> Result<()> {
-        let mut connection = PgConnection::connect(&self.setup.url).await?;
-        let mut tx = connection.begin().await?;
+        let table = &self.setup.table;
+        // Plain text that every server reads the same way.
         let insert = format!(
-            "INSERT INTO {} (event_id, topic, event_type, payload) VALUES ($1, $2, $3, $4)",
-            self.setup.table
+            "INSERT INTO {table} (event_id, topic, event_type, payload) \
+             VALUES ('{}', '{}', '{}', '{{}}')",
+            event.id, event.topic, event.kind
         );
-        sqlx::query(AssertSqlSafe(insert))
-            .bind(event.id.to_string())
-            .bind(&event.topic)
-            .bind(&event.kind)
-            .bind("{}")
-            .execute(&mut *tx)
-            .await?;
-        tx.rollback().await?;
-        connection.close().await?;
+        let mut session = Session::open(&self.setup.url).await?;
+        session.run("BEGIN").await?;
+        session.run(insert).await?;
+        session.run("ROLLBACK").await?;
+        session.close().await?;
         Ok(())
+    }
+
+    async fn leave(&self) {
+        let Setup { url, table, shards, .. } = &self.setup;
+        let mut session = Session::open(url).await.expect("the server answers");
+        let empty = if url.starts_with("postgres") { "{}" } else { "" };
+        let out = if url.starts_with("postgres") { "out_seq" } else { "out_rows" };
+        let until = if url.starts_with("postgres") { ", out_until = '{}'" } else { "" };
+        for end in ["", "_later", "_dead", "_sent", "_relay", "_inbox"] {
+            session.run(format!("DELETE FROM {table}{end}")).await.expect("nobody holds a row");
+        }
+        let lease = format!(
+            "UPDATE {table}_lease SET owner = '', fence = 0, since = 0, lease_until = 0, \
+             sent = 0, {out} = '{empty}'{until}"
+        );
+        session.run(lease).await.expect("nobody holds a row");
+        session.close().await.expect("the session ends");
+        let mut left = LEFT.lock().expect("nothing panics while the list is open");
+        left.push((self.server.to_owned(), *shards, table.clone()));
     }
 }

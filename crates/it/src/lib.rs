@@ -11,6 +11,7 @@ pub mod instance;
 pub mod process;
 pub mod raw;
 pub mod receiver;
+pub mod session;
 pub mod site;
 pub mod suite;
 pub mod world;

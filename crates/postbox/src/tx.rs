@@ -2,8 +2,11 @@
 
 use async_trait::async_trait;
 use event::{Begun, Event, EventId, Millis};
-use sqlx::{Connection, PgConnection, Postgres, Sqlite, SqliteConnection, Transaction};
-use store::{postgres, sqlite};
+use sqlx::{
+    Connection, MySql, MySqlConnection, PgConnection, Postgres, Sqlite, SqliteConnection,
+    Transaction,
+};
+use store::{mysql, postgres, sqlite};
 
 use crate::Error;
 
@@ -12,12 +15,16 @@ use crate::Error;
 pub struct Tables {
     sqlite: sqlite::Tables,
     postgres: postgres::Tables,
+    mysql: mysql::Tables,
 }
 
 impl Tables {
     pub(crate) fn named(table: &str) -> Result<Tables, Error> {
-        let (sqlite, postgres) = (sqlite::Tables::named(table)?, postgres::Tables::named(table)?);
-        Ok(Tables { sqlite, postgres })
+        Ok(Tables {
+            sqlite: sqlite::Tables::named(table)?,
+            postgres: postgres::Tables::named(table)?,
+            mysql: mysql::Tables::named(table)?,
+        })
     }
 }
 
@@ -102,6 +109,7 @@ macro_rules! tx {
 
 tx!(Sqlite, SqliteConnection, sqlite, begun_in_sqlite);
 tx!(Postgres, PgConnection, postgres, begun_in_postgres);
+tx!(MySql, MySqlConnection, mysql, begun_in_mysql);
 
 /// Finds a transaction that was begun by hand, which is unknown to the driver: SQLite refuses to
 /// begin another one inside it.
@@ -131,5 +139,18 @@ async fn begun_in_postgres(conn: &mut PgConnection) -> Result<(), Error> {
                 _ => Err(Error::Store(postgres::meaning(&error))),
             }
         }
+    }
+}
+
+/// Finds a transaction that was begun by hand: outside of one, a savepoint is gone at once.
+async fn begun_in_mysql(conn: &mut MySqlConnection) -> Result<(), Error> {
+    const GONE: u16 = 1305;
+    let ask = "SAVEPOINT postbox; RELEASE SAVEPOINT postbox";
+    let Err(error) = sqlx::raw_sql(ask).execute(&mut *conn).await else { return Ok(()) };
+    let said = error.as_database_error();
+    let said = said.and_then(|said| said.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>());
+    match said.map(|said| said.number()) {
+        Some(GONE) => Err(Error::NoTransaction),
+        _ => Err(Error::Store(mysql::meaning(&error))),
     }
 }

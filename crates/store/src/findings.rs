@@ -2,7 +2,8 @@
 
 use event::Millis;
 
-use crate::{Finding, Grade, Schema};
+use crate::compete::agrees;
+use crate::{Finding, Grade, Schema, Strategy};
 
 /// How far the two clocks may be apart before a person should know.
 const APART: u64 = 2_000;
@@ -31,6 +32,34 @@ pub(crate) fn clock(database: Millis, machine: Millis) -> Finding {
     let detail = format!("the database's clock and this machine's are {apart} ms apart");
     finding(grade, "clock", detail)
 }
+
+/// Says how many shards there are.
+pub(crate) fn shards(there: u16, wanted: u16) -> Finding {
+    let detail = format!("{there}, fixed when the tables were made");
+    if there == wanted {
+        return finding(Grade::Good, "shards", detail);
+    }
+    let detail = format!("{detail}; the config's {wanted} are without effect");
+    finding(Grade::Warn, "shards", detail)
+}
+
+/// Says with which strategy the outbox is claimed, if anybody ever claimed from it.
+pub(crate) fn strategy(mine: Strategy, written: Option<&str>) -> Finding {
+    let Some(written) = written else {
+        return finding(Grade::Good, "strategy", format!("{mine}, from the first claim on"));
+    };
+    if agrees(mine, Some(written)) {
+        return finding(Grade::Good, "strategy", mine.to_string());
+    }
+    let detail = format!(
+        "the outbox is claimed with {written} and the config says {mine}; a relay takes it up only \
+         when no other is at work"
+    );
+    finding(Grade::Warn, "strategy", detail)
+}
+
+/// What to do about an index that is missing on a server.
+pub(crate) const REMAKE: &str = "make a missing index again (postbox migrate --print shows it)";
 
 /// Says which statements are not run as they should be, and what to do about it.
 pub(crate) fn plan(wrong: &[String], advice: &str) -> Finding {

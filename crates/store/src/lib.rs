@@ -8,9 +8,11 @@ mod findings;
 mod given;
 mod listing;
 mod memory;
+pub mod mysql;
 mod outbox;
 mod own;
 pub mod postgres;
+mod server;
 pub mod sqlite;
 mod strategy;
 

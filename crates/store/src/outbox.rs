@@ -9,7 +9,7 @@ use event::{
     Catalog, Cause, Chores, Code, Event, Inbox, Millis, Order, Source, StoreError, Topics, scrub,
 };
 
-use crate::{Strategy, postgres, sqlite};
+use crate::{Strategy, mysql, postgres, sqlite};
 
 /// Which clock rules.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +24,7 @@ pub enum Now {
 /// How to reach an outbox.
 #[derive(Clone)]
 pub struct Setup {
-    /// `sqlite:PATH` or `postgres://USER@HOST/DATABASE`.
+    /// `sqlite:PATH`, `postgres://USER@HOST/DATABASE` or `mysql://USER@HOST/DATABASE`.
     pub url: String,
     /// The hot table's name; the others are named after it (`outbox_later`, …).
     pub table: String,
@@ -154,6 +154,7 @@ pub fn home(url: &str) -> Result<Home, StoreError> {
     match Kind::of(url)? {
         Kind::Sqlite => sqlite::path(url).map(Home::File),
         Kind::Postgres => postgres::home(url).map(Home::Server),
+        Kind::MySql => mysql::home(url).map(Home::Server),
     }
 }
 
@@ -162,6 +163,7 @@ pub fn check_strategy(url: &str, strategy: Strategy) -> Result<(), StoreError> {
     match Kind::of(url)? {
         Kind::Sqlite => sqlite::strategy(strategy),
         Kind::Postgres => postgres::strategy(strategy),
+        Kind::MySql => mysql::strategy(strategy),
     }
     .map(drop)
 }
@@ -170,7 +172,8 @@ pub fn check_strategy(url: &str, strategy: Strategy) -> Result<(), StoreError> {
 pub async fn open(setup: &Setup) -> Result<Arc<dyn Outbox>, StoreError> {
     Ok(match Kind::of(&setup.url)? {
         Kind::Sqlite => Arc::new(sqlite::Sqlite::open(setup).await?),
-        Kind::Postgres => Arc::new(postgres::Postgres::open(setup).await?),
+        Kind::Postgres => Arc::new(postgres::open(setup)?),
+        Kind::MySql => Arc::new(mysql::open(setup)?),
     })
 }
 
@@ -179,6 +182,7 @@ pub async fn open(setup: &Setup) -> Result<Arc<dyn Outbox>, StoreError> {
 enum Kind {
     Sqlite,
     Postgres,
+    MySql,
 }
 
 impl Kind {
@@ -186,9 +190,11 @@ impl Kind {
         match url.split_once(':').map(|(scheme, _)| scheme) {
             Some("sqlite") => Ok(Kind::Sqlite),
             Some("postgres" | "postgresql") => Ok(Kind::Postgres),
+            Some("mysql" | "mariadb") => Ok(Kind::MySql),
             _ => {
-                let detail = "an outbox url starts with sqlite: or postgres:, for example \
-                              sqlite:orders.sqlite3 or postgres://postbox@127.0.0.1/orders";
+                let detail = "an outbox url starts with sqlite:, postgres:, mysql: or mariadb:, \
+                              for example sqlite:orders.sqlite3 or \
+                              mysql://postbox@127.0.0.1/orders";
                 Err(StoreError::Broken(Cause::new(Code::ConfigInvalid, detail)))
             }
         }
@@ -212,6 +218,9 @@ mod tests {
         let server = Home::Server("127.0.0.1:5432/orders".into());
         assert_eq!(home("postgres://me:canary@127.0.0.1/orders").unwrap(), server);
         assert_eq!(home("postgresql://127.0.0.1:5432/orders").unwrap(), server);
+        let server = Home::Server("127.0.0.1:3306/orders".into());
+        assert_eq!(home("mysql://me:canary@127.0.0.1/orders").unwrap(), server);
+        assert_eq!(home("mariadb://127.0.0.1:3306/orders").unwrap(), server);
         for bad in ["orders", "oracle:orders", "postgres://me@127.0.0.1:no/orders"] {
             home(bad).unwrap_err();
         }

@@ -86,6 +86,7 @@ impl Side {
         for seat in self.seats.into_iter().chain(self.asleep) {
             seat.outbox.close().await;
         }
+        self.ground.leave().await;
     }
 
     /// Does one operation.

@@ -1,5 +1,32 @@
 //! Every store keeps every promise, and says clearly why when it cannot.
 
+/// Makes a test of a function on each kind of server.
+macro_rules! servers {
+    ($test:ident) => {
+        mod on {
+            #[tokio::test]
+            async fn postgres() {
+                super::$test("postgres").await;
+            }
+
+            #[tokio::test]
+            async fn mysql() {
+                super::$test("mysql").await;
+            }
+
+            #[tokio::test]
+            async fn mariadb() {
+                super::$test("mariadb").await;
+            }
+
+            #[tokio::test]
+            async fn mariadb_10_5() {
+                super::$test("mariadb-10.5").await;
+            }
+        }
+    };
+}
+
 mod accounts;
 mod application;
 mod backlog;
@@ -38,4 +65,28 @@ mod postgres_skip_locked {
 
 mod postgres_cas {
     it::contract!(it::ground::postgres_cas);
+}
+
+mod mysql {
+    it::contract!(it::ground::mysql);
+}
+
+mod mysql_unshared {
+    it::contract!(it::ground::mysql_unshared);
+}
+
+mod mariadb {
+    it::contract!(it::ground::mariadb);
+}
+
+mod mariadb_unshared {
+    it::contract!(it::ground::mariadb_unshared);
+}
+
+mod mariadb_old {
+    it::contract!(it::ground::mariadb_old);
+}
+
+mod mariadb_old_unshared {
+    it::contract!(it::ground::mariadb_old_unshared);
 }

@@ -32,3 +32,24 @@ async fn postgres_with_cas_answers_as_the_model_does() {
     println!("POSTBOX_SEED={} POSTBOX_TRACES={}", plan.seed, plan.traces);
     compare(plan, ground::postgres_cas_unshared).await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mysql_answers_as_the_model_does() {
+    let plan = Plan::from_env();
+    println!("POSTBOX_SEED={} POSTBOX_TRACES={}", plan.seed, plan.traces);
+    compare(plan, ground::mysql_unshared).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mariadb_answers_as_the_model_does() {
+    let plan = Plan::from_env();
+    println!("POSTBOX_SEED={} POSTBOX_TRACES={}", plan.seed, plan.traces);
+    compare(plan, ground::mariadb_unshared).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mariadb_old_answers_as_the_model_does() {
+    let plan = Plan::from_env();
+    println!("POSTBOX_SEED={} POSTBOX_TRACES={}", plan.seed, plan.traces);
+    compare(plan, ground::mariadb_old_unshared).await.unwrap();
+}

@@ -5,14 +5,12 @@
 //! Nobody leases a shard, and no order is kept. It is memory and arithmetic only; the tables are
 //! right, and each store reads its own.
 
-mod ends;
 mod fact;
 mod flight;
 mod pace;
 mod start;
 
-pub(crate) use self::ends::{Ends, Named};
-pub(crate) use self::fact::{Adopt, Fact, adopt, changed};
+pub(crate) use self::fact::{Adopt, Fact, adopt, agrees, changed};
 pub(crate) use self::flight::{Flight, Out};
 pub(crate) use self::pace::{Pace, TRUST};
 pub(crate) use self::start::Start;

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use event::{Address, Claim, Fence, Hand, Millis, Moment, Order, Outcome, Shelf, Turns};
 
 use super::Passed;
+use super::below::{Below, Lag};
 use super::sight::{Late, Sight};
 use crate::Lane;
 
@@ -48,6 +49,10 @@ pub(crate) struct Part {
     pub(crate) sight: Sight,
     /// What may still appear among the later rows that are not new.
     pub(crate) late: Late,
+    /// What may still appear below the cursor, where no snapshot tells it.
+    pub(crate) below: Below,
+    /// Which later rows are not new, where no snapshot tells it.
+    pub(crate) lag: Lag,
     /// The first hot row of a key that was offered and had to wait.
     waiting: HashMap<String, i64>,
     /// Hot rows in flight, and until when.
@@ -83,6 +88,8 @@ impl Part {
             passed: Passed::default(),
             sight: Sight::default(),
             late: Late::default(),
+            below: Below::default(),
+            lag: Lag::default(),
             waiting: HashMap::new(),
             hot: BTreeMap::new(),
             later: HashMap::new(),

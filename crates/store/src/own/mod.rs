@@ -2,6 +2,7 @@
 //!
 //! It is memory and arithmetic only. The tables are right, and each store reads its own.
 
+mod below;
 mod desk;
 mod holding;
 mod look;
@@ -10,7 +11,8 @@ mod room;
 mod share;
 mod sight;
 
-pub(crate) use self::desk::{Desk, Seen};
+pub(crate) use self::below::runs;
+pub(crate) use self::desk::{Desk, Part, Seen};
 pub(crate) use self::holding::{Held, Holding, batches};
 pub(crate) use self::look::{Look, May};
 pub(crate) use self::passed::Passed;

@@ -96,10 +96,15 @@ impl Sight {
     /// Learns what a look saw that began at `from`, with the cursor at `before`. `cut` is the last
     /// row that it showed, when there may have been more.
     pub(crate) fn saw(&mut self, snapshot: &Snapshot, from: i64, before: i64, cut: Option<i64>) {
+        self.late.saw(snapshot, before);
+        self.looked(from, before, cut);
+    }
+
+    /// Learns how far a look came that began at `from`, with the cursor at `before`.
+    pub(crate) fn looked(&mut self, from: i64, before: i64, cut: Option<i64>) {
         if from == 0 {
             self.full = Instant::now();
         }
-        self.late.saw(snapshot, before);
         self.again = cut.filter(|last| *last < before);
     }
 }

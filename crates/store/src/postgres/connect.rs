@@ -1,13 +1,19 @@
 //! How a connection is made: which settings, verified, and which servers are refused.
+//!
+//! A commit first asks something, because PostgreSQL answers the commit of an aborted transaction
+//! with a rollback and no error.
 
 use std::str::FromStr;
 use std::time::Duration;
 
-use event::{Cause, Code, StoreError};
+use async_trait::async_trait;
+use event::{Cause, Code, Millis, StoreError};
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{ConnectOptions, PgConnection, Row};
+use sqlx::{ConnectOptions, Connection, PgConnection, Row};
 
-use super::error::Fault;
+use super::Postgres;
+use super::error::{judge, yields};
+use crate::server::{Commit, Connects, Fault, Scope, broken, down};
 
 /// How long a server may take to let us in.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -32,15 +38,6 @@ const SETTINGS: [(&str, &str); 13] = [
     ("synchronous_commit", ""),
 ];
 
-/// Whether a commit waits for the disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Commit {
-    /// It does, as the server says: what was answered stays.
-    Sure,
-    /// It does not: a crash of the server costs a repetition, never an event.
-    Quick,
-}
-
 /// Reads the address.
 pub(super) fn options(url: &str) -> Result<PgConnectOptions, StoreError> {
     let refuse = |detail: String| StoreError::Broken(Cause::new(Code::ConfigInvalid, detail));
@@ -56,28 +53,70 @@ pub(crate) fn home(url: &str) -> Result<String, StoreError> {
     Ok(format!("{}:{}/{database}", options.get_host(), options.get_port()))
 }
 
+#[async_trait]
+impl Connects for Postgres {
+    type Conn = PgConnection;
+    const NAME: &'static str = "PostgreSQL";
+
+    async fn connect(&self, commit: Commit) -> Result<PgConnection, Fault> {
+        connect(&self.options, commit).await
+    }
+
+    async fn clock(&self, conn: &mut PgConnection, now: Option<i64>) -> Result<Millis, Fault> {
+        let row = self.sql.clock.query().bind(now).fetch_one(conn).await?;
+        Ok(Millis(row.try_get(0)?))
+    }
+
+    async fn begin(conn: &mut PgConnection, scope: Scope) -> Result<(), Fault> {
+        let begin = match scope {
+            Scope::Statement | Scope::Transaction => "BEGIN ISOLATION LEVEL READ COMMITTED",
+            Scope::Moment => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        };
+        sqlx::raw_sql(begin).execute(conn).await?;
+        Ok(())
+    }
+
+    async fn commit(conn: &mut PgConnection) -> Result<(), Fault> {
+        sqlx::raw_sql("SELECT 1; COMMIT").execute(conn).await?;
+        Ok(())
+    }
+
+    async fn roll_back(conn: &mut PgConnection) -> Result<(), Fault> {
+        sqlx::raw_sql("ROLLBACK").execute(conn).await?;
+        Ok(())
+    }
+
+    async fn hang_up(conn: PgConnection) {
+        // The server ends the session either way.
+        let _ = conn.close().await;
+    }
+
+    fn yields(error: &sqlx::Error) -> bool {
+        yields(error)
+    }
+
+    fn judge(error: &sqlx::Error) -> StoreError {
+        judge(error)
+    }
+}
+
 /// Connects, sets the connection up, and refuses a server that cannot be written to.
-pub(super) async fn connect(
-    options: &PgConnectOptions,
-    commit: Commit,
-) -> Result<PgConnection, Fault> {
+async fn connect(options: &PgConnectOptions, commit: Commit) -> Result<PgConnection, Fault> {
     let connecting = tokio::time::timeout(PATIENCE, async {
         let mut conn = options.connect().await.map_err(|error| unreached(options, error))?;
         prepare(&mut conn, commit).await?;
         Ok(conn)
     });
-    connecting.await.unwrap_or_else(|_| {
-        let detail = format!("the server did not let us in within {PATIENCE:?}");
-        Err(StoreError::Down(Cause::new(Code::StoreDown, detail)).into())
-    })
+    connecting
+        .await
+        .unwrap_or_else(|_| Err(down(format!("the server did not let us in within {PATIENCE:?}"))))
 }
 
 /// Says where nobody answers.
 fn unreached(options: &PgConnectOptions, error: sqlx::Error) -> Fault {
     let sqlx::Error::Io(error) = error else { return error.into() };
     let (host, port) = (options.get_host(), options.get_port());
-    let detail = format!("no PostgreSQL server answers at {host}:{port}: {error}");
-    StoreError::Down(Cause::new(Code::StoreDown, detail)).into()
+    down(format!("no PostgreSQL server answers at {host}:{port}: {error}"))
 }
 
 async fn prepare(conn: &mut PgConnection, commit: Commit) -> Result<(), Fault> {
@@ -100,7 +139,7 @@ async fn prepare(conn: &mut PgConnection, commit: Commit) -> Result<(), Fault> {
         let now: String = row.try_get(0)?;
         if now != value {
             let detail = format!("the server keeps {name} at {now} though {value} was asked for");
-            return Err(StoreError::Broken(Cause::new(Code::StoreBroken, detail)).into());
+            return Err(broken(detail));
         }
     }
     Ok(())

@@ -1,34 +1,11 @@
 //! What PostgreSQL's answers mean to a caller: wait and ask again, or stop and tell a person.
 
 use event::{Cause, Code, StoreError};
-use thiserror::Error;
 
-/// Why a piece of work on the database did not succeed.
-#[derive(Debug, Error)]
-pub(super) enum Fault {
-    /// The database said so, and what was asked of it is undone.
-    #[error(transparent)]
-    Sql(#[from] sqlx::Error),
-    /// It was judged already.
-    #[error(transparent)]
-    Judged(#[from] StoreError),
-}
-
-impl Fault {
-    /// Tells whether the same work may succeed at once: it met another's, and one had to yield.
-    pub(super) fn yields(&self) -> bool {
-        let Fault::Sql(sqlx::Error::Database(error)) = self else { return false };
-        matches!(error.code().as_deref(), Some("40001" | "40P01"))
-    }
-}
-
-impl From<Fault> for StoreError {
-    fn from(fault: Fault) -> StoreError {
-        match fault {
-            Fault::Sql(error) => judge(&error),
-            Fault::Judged(error) => error,
-        }
-    }
+/// Tells whether the same work may succeed at once: it met another's, and one had to yield.
+pub(super) fn yields(error: &sqlx::Error) -> bool {
+    let sqlx::Error::Database(error) = error else { return false };
+    matches!(error.code().as_deref(), Some("40001" | "40P01"))
 }
 
 /// Judges an error by its SQLSTATE.
@@ -72,11 +49,6 @@ fn verdict(state: &str, said: &str) -> StoreError {
         }
         _ => broken(Code::StoreBroken, ""),
     }
-}
-
-/// Makes the answer of a handle that was closed.
-pub(super) fn closed() -> StoreError {
-    StoreError::Down(Cause::new(Code::StoreDown, "this handle on the outbox was closed"))
 }
 
 #[cfg(test)]

@@ -3,20 +3,18 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use event::{Filter, Listed, Millis};
-use sqlx::postgres::{PgArguments, PgRow};
-use sqlx::{PgConnection, Postgres, Row};
+use event::{Filter, Listed};
+use sqlx::postgres::PgArguments;
+use sqlx::{PgConnection, Row};
 
-use super::base::Base;
-use super::error::Fault;
-use super::glance::clock;
-use super::rows;
 use super::statements::Sql;
+use super::{Postgres, rows};
 use crate::listing::{Asked, Part, Place, Stretch, Tables};
+use crate::server::{Base, Connects, Fault};
 
 /// The tables, read through one transaction.
 pub(super) struct Shelves<'a> {
-    pub(super) base: &'a Base,
+    pub(super) base: &'a Base<Postgres>,
     pub(super) conn: &'a mut PgConnection,
 }
 
@@ -25,7 +23,7 @@ impl Tables for Shelves<'_> {
     type Fault = Fault;
 
     async fn now(&mut self) -> Result<i64, Fault> {
-        Ok(clock(self.base, self.conn).await?.0)
+        Ok(self.base.db.clock(self.conn, self.base.now()).await?.0)
     }
 
     async fn read(
@@ -36,11 +34,11 @@ impl Tables for Shelves<'_> {
     ) -> Result<Vec<Listed>, Fault> {
         let sql = self.statement(place, asked.filter);
         let query = bind(sql, asked, place, part);
-        query.fetch_all(&mut *self.conn).await?.iter().map(listed).collect()
+        query.fetch_all(&mut *self.conn).await?.iter().map(rows::listed).collect()
     }
 
     async fn stretch(&mut self, top: i64) -> Result<Stretch, Fault> {
-        let query = self.base.sql.find_hot_floor.query().bind(top).bind(self.base.many);
+        let query = self.base.db.sql.find_hot_floor.query().bind(top).bind(self.base.many);
         let row = query.fetch_one(&mut *self.conn).await?;
         let below: Option<i64> = row.try_get(1)?;
         Ok(Stretch { top: row.try_get(0)?, below: below.zip(row.try_get(2)?) })
@@ -52,7 +50,7 @@ impl Tables for Shelves<'_> {
         created: i64,
         key: Option<&str>,
     ) -> Result<Option<i64>, Fault> {
-        let sql = &self.base.sql;
+        let sql = &self.base.db.sql;
         let query = match (place, key) {
             (Place::Hot | Place::Later, _) => sql.find_later_floor.query(),
             (Place::Dead, _) => sql.find_dead_floor.query(),
@@ -69,7 +67,7 @@ impl Tables for Shelves<'_> {
     }
 
     async fn near(&mut self, made: i64) -> Result<Option<Part>, Fault> {
-        let query = self.base.sql.find_hot_near.query().bind(made);
+        let query = self.base.db.sql.find_hot_near.query().bind(made);
         let row = query.fetch_optional(&mut *self.conn).await?;
         Ok(row.map(|row| row.try_get(0)).transpose()?.map(|low| (low, self.base.many)))
     }
@@ -79,7 +77,7 @@ impl Tables for Shelves<'_> {
             return Ok(HashMap::new());
         }
         let shards = i64::from(self.base.shards(self.conn).await?);
-        let query = self.base.sql.behind.query().bind(keys).bind(self.base.many / shards + 1);
+        let query = self.base.db.sql.behind.query().bind(keys).bind(self.base.many / shards + 1);
         let mut counts = HashMap::new();
         for row in query.fetch_all(&mut *self.conn).await? {
             counts.insert(rows::text(&row, 0)?.to_owned(), row.try_get(1)?);
@@ -90,7 +88,7 @@ impl Tables for Shelves<'_> {
 
 impl<'a> Shelves<'a> {
     fn statement(&self, place: Place, filter: &Filter) -> &'a Sql {
-        let sql = &self.base.sql;
+        let sql = &self.base.db.sql;
         match (place, filter.id.is_some()) {
             (Place::Hot, true) => &sql.find_hot_id,
             (Place::Hot, false) => &sql.find_hot,
@@ -111,7 +109,7 @@ fn bind<'q>(
     asked: &'q Asked<'_>,
     place: Place,
     part: Part,
-) -> sqlx::query::Query<'q, Postgres, PgArguments> {
+) -> sqlx::query::Query<'q, sqlx::Postgres, PgArguments> {
     let Filter { id, key, kind, topic, status, code } = asked.filter;
     let (id, status) = (id.map(|id| id.to_string()), status.map(|status| status.as_str()));
     let after = asked.after(place);
@@ -130,18 +128,4 @@ fn bind<'q>(
         (Place::Dead | Place::Sent, Some(id)) => query.bind(id).bind(code.as_deref()),
         (Place::Dead | Place::Sent, None) => query.bind(part.0).bind(code.as_deref()),
     }
-}
-
-fn listed(row: &PgRow) -> Result<Listed, Fault> {
-    let status: &str = row.try_get(8)?;
-    Ok(Listed {
-        event: rows::shown(row, 0)?,
-        status: status.parse().expect("a statement names a status"),
-        attempts: u32::try_from(row.try_get::<i32, _>(9)?).unwrap_or(u32::MAX),
-        next_attempt: row.try_get::<Option<i64>, _>(10)?.map(Millis),
-        trail: rows::trail(row, 11)?,
-        broker_id: row.try_get(12)?,
-        updated: Millis(row.try_get(13)?),
-        behind: 0,
-    })
 }

@@ -1,15 +1,14 @@
 //! What each account needs, and not more.
 
-use super::base::Base;
 use crate::Accounts;
 
 const RELAY: &str = include_str!("../../sql/postgres/accounts/relay.sql");
 const SERVICE: &str = include_str!("../../sql/postgres/accounts/service.sql");
 
 /// Returns the statements that give each account its rights.
-pub(super) fn grants(base: &Base, accounts: &Accounts) -> String {
+pub(super) fn grants(table: &str, accounts: &Accounts) -> String {
     let to = |file: &str, account: &str| {
-        file.replace("{outbox}", &base.table).replace("{account}", &quoted(account))
+        file.replace("{outbox}", table).replace("{account}", &quoted(account))
     };
     format!("{}\n{}", to(RELAY, &accounts.relay), to(SERVICE, &accounts.service))
 }

@@ -1,89 +1,28 @@
-//! The memory of a consumer group. The unique key decides who works, and the fence who may say so.
+//! The memory of a consumer group. The unique key decides who works.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use async_trait::async_trait;
-use event::{Begun, EventId, Fence, Inbox, InboxEnd, Millis, StoreError};
+use event::{Begun, EventId, Fence, Millis};
 use sqlx::{PgConnection, Row};
 
-use super::base::Base;
-use super::connect::Commit;
-use super::error::Fault;
 use super::statements::Statements;
-use super::work::Work;
 
-/// The consumers' memory of one handle.
-pub(super) struct PostgresInbox(pub(super) Arc<Base>);
-
-#[async_trait]
-impl Inbox for PostgresInbox {
-    async fn begin(&self, group: &str, id: EventId, lease: Duration) -> Result<Begun, StoreError> {
-        self.0.carry(Beginning { group: group.to_owned(), id, lease }).await
-    }
-
-    async fn finish(
-        &self,
-        group: &str,
-        id: EventId,
-        fence: Fence,
-        end: InboxEnd,
-    ) -> Result<bool, StoreError> {
-        self.0.carry(Finishing { group: group.to_owned(), id, fence, end }).await
-    }
-}
-
-struct Beginning {
-    group: String,
+/// Asks to work on an event for so long.
+pub(super) async fn begin(
+    sql: &Statements,
+    conn: &mut PgConnection,
+    now: Option<i64>,
+    group: &str,
     id: EventId,
-    lease: Duration,
-}
-
-#[async_trait]
-impl Work for Beginning {
-    type Out = Begun;
-    const COMMIT: Commit = Commit::Sure;
-
-    async fn run(&mut self, base: &Base, conn: &mut PgConnection) -> Result<Begun, Fault> {
-        let id = self.id.to_string();
-        let lease = i64::try_from(self.lease.as_millis()).unwrap_or(i64::MAX);
-        loop {
-            let query = base.sql.inbox_begin.query().bind(base.now());
-            let query = query.bind(&self.group).bind(&id).bind(lease);
-            if let Some(row) = query.fetch_optional(&mut *conn).await? {
-                return Ok(Begun::Go(Fence(row.try_get(0)?)));
-            }
-            let query = base.sql.inbox_look.query().bind(&self.group).bind(&id);
-            // Its memory may have been trimmed between the two: then it is free.
-            let Some(row) = query.fetch_optional(&mut *conn).await? else { continue };
-            return Ok(match row.try_get::<&str, _>(0)? {
-                "PROCESSED" => Begun::Done,
-                _ => Begun::Busy { until: Millis(row.try_get(1)?) },
-            });
+    lease: i64,
+) -> Result<Begun, sqlx::Error> {
+    let text = id.to_string();
+    loop {
+        let query = sql.inbox_begin.query().bind(now).bind(group).bind(&text).bind(lease);
+        if let Some(row) = query.fetch_optional(&mut *conn).await? {
+            return Ok(Begun::Go(Fence(row.try_get(0)?)));
         }
-    }
-}
-
-struct Finishing {
-    group: String,
-    id: EventId,
-    fence: Fence,
-    end: InboxEnd,
-}
-
-#[async_trait]
-impl Work for Finishing {
-    type Out = bool;
-    const COMMIT: Commit = Commit::Sure;
-
-    async fn run(&mut self, base: &Base, conn: &mut PgConnection) -> Result<bool, Fault> {
-        let (status, cause) = match &self.end {
-            InboxEnd::Processed => ("PROCESSED", None),
-            InboxEnd::Failed(cause) => ("FAILED", Some(cause.to_string())),
-        };
-        let query = base.sql.inbox_finish.query().bind(base.now()).bind(&self.group);
-        let query = query.bind(self.id.to_string()).bind(self.fence.0).bind(status).bind(cause);
-        Ok(query.execute(conn).await?.rows_affected() == 1)
+        if let Some(begun) = look(sql, conn, group, &text).await? {
+            return Ok(begun);
+        }
     }
 }
 
@@ -100,12 +39,23 @@ pub(super) async fn take_in(
         if let Some(row) = query.fetch_optional(&mut *conn).await? {
             return Ok(Begun::Go(Fence(row.try_get(0)?)));
         }
-        let query = sql.inbox_look.query().bind(group).bind(&text);
-        // Its memory may have been trimmed between the two: then it is free.
-        let Some(row) = query.fetch_optional(&mut *conn).await? else { continue };
-        return Ok(match row.try_get(0)? {
-            "PROCESSED" => Begun::Done,
-            _ => Begun::Busy { until: Millis(row.try_get(1)?) },
-        });
+        if let Some(begun) = look(sql, conn, group, &text).await? {
+            return Ok(begun);
+        }
     }
+}
+
+/// Reads why an event cannot be begun. Its memory may have been trimmed meanwhile: then it can.
+async fn look(
+    sql: &Statements,
+    conn: &mut PgConnection,
+    group: &str,
+    id: &str,
+) -> Result<Option<Begun>, sqlx::Error> {
+    let query = sql.inbox_look.query().bind(group).bind(id);
+    let Some(row) = query.fetch_optional(conn).await? else { return Ok(None) };
+    Ok(Some(match row.try_get(0)? {
+        "PROCESSED" => Begun::Done,
+        _ => Begun::Busy { until: Millis(row.try_get(1)?) },
+    }))
 }

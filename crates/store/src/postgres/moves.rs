@@ -1,150 +1,160 @@
-//! Where settled rows go: one statement for each table and outcome.
+//! Where rows go: one statement for each table and outcome.
 
-use event::{Address, Cause, Millis, Moment, Outcome, Settlement, Shelf};
-use sqlx::PgConnection;
+use async_trait::async_trait;
+use event::{Fence, Millis, Shelf};
+use sqlx::{PgConnection, Row};
 
-use super::base::Base;
-use super::error::Fault;
-use super::glance::number;
+use super::Postgres;
+use super::rows::{self, number};
+use crate::server::{End, Fault, Kept, Moves, Owned};
 
-/// Where rows go, by table and outcome.
-pub(super) struct Moves {
-    now: Millis,
-    hot: Side,
-    later: Side,
+/// Rows of one table, as the statements take them.
+fn places<T>(rows: &[End<T>]) -> (Vec<i16>, Vec<i64>) {
+    rows.iter().map(|end| (number(end.address.shard), end.address.number)).unzip()
 }
 
-#[derive(Default)]
-struct Side {
-    done: Ends<Option<String>>,
-    retry: Ends<(i64, i64, String)>,
-    release: Ends<i64>,
-    dead: Ends<(i32, String)>,
+fn each<T, U>(rows: &[End<T>], of: impl Fn(&T) -> U) -> Vec<U> {
+    rows.iter().map(|end| of(&end.said)).collect()
 }
 
-/// Rows of one table with one outcome, and what that outcome says of each.
-struct Ends<T> {
-    shards: Vec<i16>,
-    numbers: Vec<i64>,
-    said: Vec<T>,
+/// Shards, what their lease rows must show, and how many were published.
+fn leases(owned: &[Owned]) -> (Vec<i16>, Vec<i64>, Vec<i64>) {
+    let shards = owned.iter().map(|one| number(one.shard)).collect();
+    let marks = owned.iter().map(|one| one.mark.0).collect();
+    (shards, marks, owned.iter().map(|one| one.done).collect())
 }
 
-impl<T> Default for Ends<T> {
-    fn default() -> Ends<T> {
-        Ends { shards: Vec::new(), numbers: Vec::new(), said: Vec::new() }
+fn kept(answer: &[sqlx::postgres::PgRow]) -> Result<Kept, Fault> {
+    let mut kept = Kept::default();
+    for row in answer {
+        kept.shards.insert(rows::shard(row, 0)?);
+        kept.now = Millis(row.try_get(1)?);
     }
+    Ok(kept)
 }
 
-impl<T> Ends<T> {
-    fn push(&mut self, address: Address, said: T) {
-        self.shards.push(number(address.shard));
-        self.numbers.push(address.number);
-        self.said.push(said);
+#[async_trait]
+impl Moves for Postgres {
+    const ONE_STROKE: bool = true;
+
+    async fn open(
+        &self,
+        conn: &mut PgConnection,
+        now: Option<i64>,
+        owner: &str,
+        shards: &[Owned],
+        back: &[i64],
+    ) -> Result<Kept, Fault> {
+        let (shards, marks, done) = leases(shards);
+        let query = self.sql.settle.query().bind(now).bind(owner);
+        let query = query.bind(shards).bind(marks).bind(done).bind(back);
+        kept(&query.fetch_all(conn).await?)
     }
 
-    fn each<U>(&self, of: impl Fn(&T) -> U) -> Vec<U> {
-        self.said.iter().map(of).collect()
+    async fn stroke(
+        &self,
+        conn: &mut PgConnection,
+        now: Option<i64>,
+        owner: &str,
+        shards: &[Owned],
+        rows: &[End<Option<String>>],
+        history: bool,
+    ) -> Result<Kept, Fault> {
+        let ((shards, marks, done), (at, seqs)) = (leases(shards), places(rows));
+        let sql = if history { &self.sql.settle_sent } else { &self.sql.settle_gone };
+        let query = sql.query().bind(now).bind(owner).bind(shards).bind(marks);
+        let query = query.bind(done).bind(at).bind(seqs);
+        let query = if history { query.bind(each(rows, Option::clone)) } else { query };
+        kept(&query.fetch_all(conn).await?)
     }
 
-    fn is_empty(&self) -> bool {
-        self.said.is_empty()
-    }
-}
-
-impl Moves {
-    pub(super) fn new(now: Millis) -> Moves {
-        Moves { now, hot: Side::default(), later: Side::default() }
-    }
-
-    /// Adds where an outcome takes a row that had so many attempts and this trail behind it.
-    pub(super) fn add(&mut self, end: &Settlement, attempts: u32, trail: &[Moment]) {
-        let side = match end.address.shelf {
-            Shelf::Hot => &mut self.hot,
-            Shelf::Later => &mut self.later,
+    async fn done(
+        &self,
+        conn: &mut PgConnection,
+        shelf: Shelf,
+        rows: &[End<Option<String>>],
+        history: bool,
+        now: Millis,
+    ) -> Result<(), Fault> {
+        let (shards, numbers) = places(rows);
+        let sql = match (shelf, history) {
+            (Shelf::Hot, true) => &self.sql.done_hot,
+            (Shelf::Hot, false) => &self.sql.drop_hot,
+            (Shelf::Later, true) => &self.sql.done_later,
+            (Shelf::Later, false) => &self.sql.drop_later,
         };
-        let longer = |cause: &Cause| {
-            let mut trail = trail.to_vec();
-            trail.push(Moment { at: self.now, attempt: attempts, cause: cause.clone() });
-            Moment::bound(&mut trail);
-            serde_json::to_string(&trail).expect("a cause is always JSON")
-        };
-        match &end.outcome {
-            Outcome::Done(receipt) => side.done.push(end.address, receipt.broker_id.clone()),
-            Outcome::Retry { after, cause } => {
-                let due = (self.now + *after).0;
-                side.retry.push(end.address, (end.fence.0, due, longer(cause)));
-            }
-            Outcome::Release { after } => side.release.push(end.address, (self.now + *after).0),
-            Outcome::Dead(cause) => {
-                let attempts = i32::try_from(attempts).unwrap_or(i32::MAX);
-                side.dead.push(end.address, (attempts, longer(cause)));
-            }
-        }
-    }
-
-    /// Moves them.
-    pub(super) async fn write(self, base: &Base, conn: &mut PgConnection) -> Result<(), Fault> {
-        let now = self.now.0;
-        self.hot.write_hot(base, conn, now).await?;
-        self.later.write_later(base, conn, now).await
-    }
-}
-
-impl Side {
-    async fn write_hot(self, base: &Base, conn: &mut PgConnection, now: i64) -> Result<(), Fault> {
-        let Side { done, retry, dead, .. } = self;
-        if !done.is_empty() {
-            let sql = if base.history { &base.sql.done_hot } else { &base.sql.drop_hot };
-            let query = sql.query().bind(done.shards).bind(done.numbers);
-            let query = if base.history { query.bind(done.said).bind(now) } else { query };
-            query.execute(&mut *conn).await?;
-        }
-        if !retry.is_empty() {
-            let fences = retry.each(|(fence, ..)| *fence);
-            let dues = retry.each(|(_, due, _)| *due);
-            let trails = retry.each(|(.., trail)| trail.clone());
-            let query = base.sql.retry_hot.query().bind(retry.shards).bind(retry.numbers);
-            let query = query.bind(fences).bind(dues).bind(trails).bind(now);
-            query.execute(&mut *conn).await?;
-        }
-        if !dead.is_empty() {
-            let attempts = dead.each(|(attempts, _)| *attempts);
-            let trails = dead.each(|(_, trail)| trail.clone());
-            let query = base.sql.dead_hot.query().bind(dead.shards).bind(dead.numbers);
-            query.bind(attempts).bind(trails).bind(now).execute(conn).await?;
-        }
+        let query = sql.query();
+        let query = if shelf == Shelf::Hot { query.bind(shards) } else { query }.bind(numbers);
+        let ids = each(rows, Option::clone);
+        let query = if history { query.bind(ids).bind(now.0) } else { query };
+        query.execute(conn).await?;
         Ok(())
     }
 
-    async fn write_later(
-        self,
-        base: &Base,
+    async fn retry(
+        &self,
         conn: &mut PgConnection,
-        now: i64,
+        shelf: Shelf,
+        rows: &[End<(Fence, Millis, String)>],
+        now: Millis,
     ) -> Result<(), Fault> {
-        let Side { done, retry, release, dead } = self;
-        if !done.is_empty() {
-            let sql = if base.history { &base.sql.done_later } else { &base.sql.drop_later };
-            let query = sql.query().bind(done.numbers);
-            let query = if base.history { query.bind(done.said).bind(now) } else { query };
-            query.execute(&mut *conn).await?;
-        }
-        if !retry.is_empty() {
-            let dues = retry.each(|(_, due, _)| *due);
-            let trails = retry.each(|(.., trail)| trail.clone());
-            let query = base.sql.retry_later.query().bind(retry.numbers);
-            query.bind(dues).bind(trails).bind(now).execute(&mut *conn).await?;
-        }
-        if !release.is_empty() {
-            let query = base.sql.release_later.query().bind(release.numbers).bind(release.said);
-            query.execute(&mut *conn).await?;
-        }
-        if !dead.is_empty() {
-            let attempts = dead.each(|(attempts, _)| *attempts);
-            let trails = dead.each(|(_, trail)| trail.clone());
-            let query = base.sql.dead_later.query().bind(dead.numbers);
-            query.bind(attempts).bind(trails).bind(now).execute(conn).await?;
-        }
+        let (shards, numbers) = places(rows);
+        let query = match shelf {
+            Shelf::Hot => {
+                let query = self.sql.retry_hot.query().bind(shards).bind(numbers);
+                query.bind(each(rows, |(fence, ..)| fence.0))
+            }
+            Shelf::Later => self.sql.retry_later.query().bind(numbers),
+        };
+        let query = query.bind(each(rows, |(_, due, _)| due.0));
+        query.bind(each(rows, |(.., trail)| trail.clone())).bind(now.0).execute(conn).await?;
+        Ok(())
+    }
+
+    async fn dead(
+        &self,
+        conn: &mut PgConnection,
+        shelf: Shelf,
+        rows: &[End<(i32, String)>],
+        now: Millis,
+    ) -> Result<(), Fault> {
+        let (shards, numbers) = places(rows);
+        let query = match shelf {
+            Shelf::Hot => self.sql.dead_hot.query().bind(shards),
+            Shelf::Later => self.sql.dead_later.query(),
+        };
+        let query = query.bind(numbers).bind(each(rows, |(attempts, _)| *attempts));
+        query.bind(each(rows, |(_, trail)| trail.clone())).bind(now.0).execute(conn).await?;
+        Ok(())
+    }
+
+    async fn release(&self, conn: &mut PgConnection, rows: &[(i64, Millis)]) -> Result<(), Fault> {
+        let (numbers, dues): (Vec<i64>, Vec<i64>) =
+            rows.iter().map(|(number, due)| (*number, due.0)).unzip();
+        self.sql.release_later.query().bind(numbers).bind(dues).execute(conn).await?;
+        Ok(())
+    }
+
+    async fn lapse(
+        &self,
+        conn: &mut PgConnection,
+        rows: &[(u16, i64)],
+        now: Millis,
+    ) -> Result<(), Fault> {
+        let (shards, seqs): (Vec<i16>, Vec<i64>) =
+            rows.iter().map(|(shard, seq)| (number(*shard), *seq)).unzip();
+        self.sql.lapse.query().bind(shards).bind(seqs).bind(now.0).execute(conn).await?;
+        Ok(())
+    }
+
+    async fn lapse_later(
+        &self,
+        conn: &mut PgConnection,
+        shards: &[u16],
+        now: Millis,
+    ) -> Result<(), Fault> {
+        let shards: Vec<i16> = shards.iter().copied().map(number).collect();
+        self.sql.lapse_later.query().bind(shards).bind(now.0).execute(conn).await?;
         Ok(())
     }
 }

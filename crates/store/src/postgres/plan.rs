@@ -2,8 +2,8 @@
 
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 
-use super::error::Fault;
 use super::statements::Sql;
+use crate::server::Fault;
 
 /// Returns the steps.
 pub(super) async fn plan_of(sql: &Sql, conn: &mut PgConnection) -> Result<Vec<String>, Fault> {

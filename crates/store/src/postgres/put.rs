@@ -1,31 +1,9 @@
-//! Putting events down, in a transaction of our own or in the caller's.
+//! Writing events, in a transaction of our own or in the caller's.
 
-use async_trait::async_trait;
 use event::{Event, Millis, Payload};
 use sqlx::PgConnection;
 
-use super::base::Base;
-use super::connect::Commit;
-use super::error::Fault;
 use super::statements::Statements;
-use super::work::Work;
-
-/// Events for one transaction, which is one statement.
-pub(super) struct Putting {
-    pub(super) events: Vec<Event>,
-    pub(super) due: Option<Millis>,
-}
-
-#[async_trait]
-impl Work for Putting {
-    type Out = ();
-    const COMMIT: Commit = Commit::Sure;
-
-    async fn run(&mut self, base: &Base, conn: &mut PgConnection) -> Result<(), Fault> {
-        base.shards(conn).await?;
-        Ok(write(&base.sql, conn, &self.events, self.due, base.now()).await?)
-    }
-}
 
 /// Writes events.
 pub(super) async fn write(

@@ -1,32 +1,33 @@
-//! What an application does in its own PostgreSQL transaction: an event and the business data stand
-//! or fall together, and each event is taken in once.
+//! What an application does in its own transaction on a server: an event and the business data
+//! stand or fall together, and each event is taken in once.
 
 use std::time::Duration;
 
 use event::{Begun, EventId, Millis, Topics, Want};
+use it::session::Session;
 use it::world::need;
 use postbox::{Error, Event, Outbox};
-use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
+use sqlx::{Connection, MySqlConnection, PgConnection};
 use store::{Lane, Setup};
 
-struct Place {
+struct Place<C> {
     setup: Setup,
     app: Outbox,
-    conn: PgConnection,
+    conn: C,
 }
 
-async fn place() -> Place {
+async fn place<C: Connection>(server: &str) -> Place<C> {
     let table = format!("t{:016x}", fastrand::u64(..));
-    let setup = Setup { table, ..Setup::new(need("postgres").detail("url")) };
+    let setup = Setup { table, ..Setup::new(need(server).detail("url")) };
     store::open(&setup).await.unwrap().migrate().await.unwrap();
-    let (app, conn) = (Outbox::named(&setup.table), PgConnection::connect(&setup.url).await);
+    let (app, conn) = (Outbox::named(&setup.table), C::connect(&setup.url).await);
     Place { app: app.unwrap(), conn: conn.unwrap(), setup }
 }
 
-impl Place {
-    async fn count(&mut self, end: &str) -> i64 {
-        let sql = format!("SELECT count(*) FROM {}{end}", self.setup.table);
-        sqlx::query(AssertSqlSafe(sql)).fetch_one(&mut self.conn).await.unwrap().get(0)
+impl<C> Place<C> {
+    async fn count(&self, end: &str) -> i64 {
+        let mut session = Session::open(&self.setup.url).await.unwrap();
+        session.number(format!("SELECT count(*) FROM {}{end}", self.setup.table)).await.unwrap()
     }
 }
 
@@ -34,63 +35,78 @@ fn event() -> Event {
     Event::new("order.paid", "OrderPaid", r#"{"total": 42}"#).key("123").header("traceparent", "1")
 }
 
-#[tokio::test]
-async fn an_event_stands_or_falls_with_its_transaction_and_comes_as_it_was_put() {
-    let mut place = place().await;
-    let event = event();
-    for (commit, expected) in [(false, 0), (true, 1)] {
-        let mut tx = place.conn.begin().await.unwrap();
-        place.app.put(&mut tx, &event).await.unwrap();
-        if commit {
-            tx.commit().await.unwrap();
-        } else {
-            tx.rollback().await.unwrap();
-        }
-        assert_eq!(place.count("").await, expected);
-    }
-    let mut tx = place.conn.begin().await.unwrap();
-    place.app.put_at(&mut tx, &event, Millis(4_102_444_800_000)).await.unwrap();
-    tx.commit().await.unwrap();
-    assert_eq!(place.count("_later").await, 1);
+macro_rules! applications {
+    ($($name:ident $connection:ident $server:literal,)+) => {
+        $(mod $name {
+            use super::*;
 
-    let relay = store::open(&place.setup).await.unwrap();
-    let lane = relay.lane(Lane { topics: Topics::all(), ..Lane::default() });
-    let want = Want { limit: 10, bytes: 1 << 20, lease: Duration::from_secs(30) };
-    let claims = lane.claim(&want).await.unwrap();
-    let created = claims[0].event.created;
-    assert_eq!((claims.len(), &claims[0].event), (1, &Event { created, ..event }));
+            #[tokio::test]
+            async fn an_event_stands_or_falls_with_its_transaction_and_comes_as_it_was_put() {
+                let mut place = place::<$connection>($server).await;
+                let event = event();
+                for (commit, expected) in [(false, 0), (true, 1)] {
+                    let mut tx = place.conn.begin().await.unwrap();
+                    place.app.put(&mut tx, &event).await.unwrap();
+                    if commit {
+                        tx.commit().await.unwrap();
+                    } else {
+                        tx.rollback().await.unwrap();
+                    }
+                    assert_eq!(place.count("").await, expected);
+                }
+                let mut tx = place.conn.begin().await.unwrap();
+                place.app.put_at(&mut tx, &event, Millis(4_102_444_800_000)).await.unwrap();
+                tx.commit().await.unwrap();
+                assert_eq!(place.count("_later").await, 1);
+
+                let relay = store::open(&place.setup).await.unwrap();
+                let lane = relay.lane(Lane { topics: Topics::all(), ..Lane::default() });
+                let want = Want { limit: 10, bytes: 1 << 20, lease: Duration::from_secs(30) };
+                let claims = lane.claim(&want).await.unwrap();
+                let created = claims[0].event.created;
+                assert_eq!((claims.len(), &claims[0].event), (1, &Event { created, ..event }));
+            }
+
+            #[tokio::test]
+            async fn a_connection_without_a_transaction_is_refused() {
+                let mut place = place::<$connection>($server).await;
+                let refused = place.app.put(&mut place.conn, &event()).await;
+                assert!(matches!(refused, Err(Error::NoTransaction)), "{refused:?}");
+                let refused = place.app.take_in(&mut place.conn, "stock", EventId::new()).await;
+                assert!(matches!(refused, Err(Error::NoTransaction)), "{refused:?}");
+                sqlx::raw_sql("BEGIN").execute(&mut place.conn).await.unwrap();
+                place.app.put(&mut place.conn, &event()).await.expect("begun by hand is begun");
+                sqlx::raw_sql("COMMIT").execute(&mut place.conn).await.unwrap();
+                assert_eq!(place.count("").await, 1);
+            }
+
+            #[tokio::test]
+            async fn a_group_takes_an_event_in_once_and_not_while_another_works_on_it() {
+                let mut place = place::<$connection>($server).await;
+                let id = EventId::new();
+                for (commit, first) in [(false, true), (true, true), (true, false)] {
+                    let mut tx = place.conn.begin().await.unwrap();
+                    assert_eq!(place.app.take_in(&mut tx, "stock", id).await.unwrap(), first);
+                    if commit {
+                        tx.commit().await.unwrap();
+                    } else {
+                        tx.rollback().await.unwrap();
+                    }
+                }
+                let inbox = store::open(&place.setup).await.unwrap().inbox();
+                let begun = inbox.begin("mail", id, Duration::from_secs(60)).await.unwrap();
+                assert!(matches!(begun, Begun::Go(_)), "{begun:?}");
+                let mut tx = place.conn.begin().await.unwrap();
+                let busy = place.app.take_in(&mut tx, "mail", id).await;
+                assert!(matches!(busy, Err(Error::Busy { .. })), "{busy:?}");
+            }
+        })+
+    };
 }
 
-#[tokio::test]
-async fn a_connection_without_a_transaction_is_refused() {
-    let mut place = place().await;
-    let refused = place.app.put(&mut place.conn, &event()).await;
-    assert!(matches!(refused, Err(Error::NoTransaction)), "{refused:?}");
-    let refused = place.app.take_in(&mut place.conn, "stock", EventId::new()).await;
-    assert!(matches!(refused, Err(Error::NoTransaction)), "{refused:?}");
-    sqlx::raw_sql("BEGIN").execute(&mut place.conn).await.unwrap();
-    place.app.put(&mut place.conn, &event()).await.expect("begun by hand is begun");
-    sqlx::raw_sql("COMMIT").execute(&mut place.conn).await.unwrap();
-    assert_eq!(place.count("").await, 1);
-}
-
-#[tokio::test]
-async fn a_group_takes_an_event_in_once_and_not_while_another_works_on_it() {
-    let mut place = place().await;
-    let id = EventId::new();
-    for (commit, first) in [(false, true), (true, true), (true, false)] {
-        let mut tx = place.conn.begin().await.unwrap();
-        assert_eq!(place.app.take_in(&mut tx, "stock", id).await.unwrap(), first);
-        if commit {
-            tx.commit().await.unwrap();
-        } else {
-            tx.rollback().await.unwrap();
-        }
-    }
-    let inbox = store::open(&place.setup).await.unwrap().inbox();
-    let begun = inbox.begin("mail", id, Duration::from_secs(60)).await.unwrap();
-    assert!(matches!(begun, Begun::Go(_)), "{begun:?}");
-    let mut tx = place.conn.begin().await.unwrap();
-    let busy = place.app.take_in(&mut tx, "mail", id).await;
-    assert!(matches!(busy, Err(Error::Busy { .. })), "{busy:?}");
+applications! {
+    postgres PgConnection "postgres",
+    mysql MySqlConnection "mysql",
+    mariadb MySqlConnection "mariadb",
+    mariadb_10_5 MySqlConnection "mariadb-10.5",
 }

@@ -1,8 +1,8 @@
 //! A database that cannot be worked with says why, whether asking again can help, and no secret.
 
 use event::{Code, Event, StoreError, Topics, Want};
+use it::session::Session;
 use it::world::need;
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use std::time::Duration;
 use store::{Lane, Setup};
 
@@ -18,37 +18,64 @@ async fn ask(setup: &Setup) -> StoreError {
     put
 }
 
-fn url(user: &str, port: u16, database: &str) -> String {
-    format!("postgres://{user}:canary@127.0.0.1:{port}/{database}")
-}
-
-#[tokio::test]
-async fn postgres_that_cannot_be_reached_or_entered_says_why_and_no_secret() {
-    let server = need("postgres");
+/// Asks at addresses that lead nowhere, and at one whose user may have no connection.
+async fn whoever_cannot_enter_is_told_why(server: &str) {
+    let server = need(server);
     let port = server.socket.port();
     let user = format!("u{:016x}", fastrand::u64(..));
-    let mut conn = PgConnection::connect(server.detail("url")).await.unwrap();
-    let create = format!("CREATE ROLE {user} LOGIN CONNECTION LIMIT 0");
-    sqlx::raw_sql(AssertSqlSafe(create)).execute(&mut conn).await.unwrap();
+    let mut session = Session::open(server.detail("url")).await.unwrap();
+    let (scheme, root, full) = match session.is_postgres() {
+        true => ("postgres", "postgres:canary", "too many connections"),
+        false => ("mysql", "postbox:postbox", "max_user_connections"),
+    };
+    let create = match session.is_postgres() {
+        true => format!("CREATE ROLE {user} LOGIN CONNECTION LIMIT 0"),
+        false => format!(
+            "CREATE USER {user} IDENTIFIED BY 'canary' WITH MAX_USER_CONNECTIONS 1; \
+             GRANT ALL ON postbox.* TO {user}"
+        ),
+    };
+    session.run(create).await.unwrap();
+    let url = |user: &str, port: u16, database: &str| {
+        format!("{scheme}://{user}@127.0.0.1:{port}/{database}")
+    };
+    let (name, base) = (format!("{user}:canary"), &server.detail("url"));
+    let base = base.rsplit('/').next().unwrap();
+    // Where none at all cannot be asked for, one connection is held.
+    let held = match session.is_postgres() {
+        true => None,
+        false => Some(Session::open(&url(&name, port, base)).await.unwrap()),
+    };
     for (url, code, again, told) in [
-        (url("postgres", 1, "postgres"), Code::StoreDown, true, "answers at 127.0.0.1:1"),
-        (url("nobody_here", port, "postgres"), Code::StoreBroken, false, "check the user"),
-        (url("postgres", port, "nowhere"), Code::StoreBroken, false, "check the database"),
-        (url(&user, port, "postgres"), Code::StoreBusy, true, "too many connections"),
+        (url(root, 1, base), Code::StoreDown, true, "answers at 127.0.0.1:1"),
+        (url("nobody_here:canary", port, base), Code::StoreBroken, false, "check the user"),
+        (url(root, port, "nowhere"), Code::StoreBroken, false, "check the database"),
+        (url(&name, port, base), Code::StoreBusy, true, full),
     ] {
         let error = ask(&Setup::new(url)).await;
         let text = format!("{error} {error:?}");
-        assert_eq!((error.cause().code, matches!(error, StoreError::Down(_))), (code, again));
+        assert_eq!(
+            (error.cause().code, matches!(error, StoreError::Down(_))),
+            (code, again),
+            "{text}"
+        );
         assert!(text.contains(told) && !text.contains("canary"), "{text}");
     }
-    let drop = format!("DROP ROLE {user}");
-    sqlx::raw_sql(AssertSqlSafe(drop)).execute(&mut conn).await.unwrap();
+    drop(held);
+    let drop = if session.is_postgres() { "ROLE" } else { "USER" };
+    session.run(format!("DROP {drop} {user}")).await.unwrap();
 }
 
-#[tokio::test]
-async fn postgres_without_the_tables_says_how_to_make_them() {
-    let setup = Setup::new(need("postgres").detail("url"));
+async fn whoever_has_no_tables_is_told_how_to_make_them(server: &str) {
+    let setup = Setup::new(need(server).detail("url"));
     let error = ask(&Setup { table: "no_such_outbox".into(), ..setup }).await;
     assert_eq!(error.cause().code, Code::SchemaMissing);
     assert!(error.to_string().contains("run postbox migrate"), "{error}");
 }
+
+async fn a_database_that_cannot_be_worked_with_says_why(server: &str) {
+    whoever_cannot_enter_is_told_why(server).await;
+    whoever_has_no_tables_is_told_how_to_make_them(server).await;
+}
+
+servers!(a_database_that_cannot_be_worked_with_says_why);

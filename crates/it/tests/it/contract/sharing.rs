@@ -1,5 +1,5 @@
-//! Relays share the shards of a PostgreSQL outbox: whoever comes gets a share, and nothing is
-//! claimed twice for it.
+//! Relays share the shards of an outbox: whoever comes gets a share, and nothing is claimed twice
+//! for it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -43,10 +43,9 @@ async fn put(outbox: &dyn Outbox) -> Vec<EventId> {
     events.iter().map(|event| event.id).collect()
 }
 
-#[tokio::test]
-async fn a_relay_that_comes_gets_its_share_and_one_that_goes_leaves_it_to_the_others() {
+async fn a_relay_that_comes_gets_its_share_and_one_that_goes_leaves_it_to_the_others(server: &str) {
     let table = format!("t{:016x}", fastrand::u64(..));
-    let setup = Setup { table, ..Setup::new(need("postgres").detail("url")) };
+    let setup = Setup { table, ..Setup::new(need(server).detail("url")) };
     let (mut one, mut other) = (relay(&setup).await, relay(&setup).await);
     one.outbox.migrate().await.unwrap();
     let (mut put_down, mut published) = (HashSet::new(), Vec::new());
@@ -81,3 +80,5 @@ async fn a_relay_that_comes_gets_its_share_and_one_that_goes_leaves_it_to_the_ot
     let all: HashSet<EventId> = published.iter().copied().collect();
     assert_eq!((published.len(), all == put_down), (put_down.len(), true), "each once");
 }
+
+servers!(a_relay_that_comes_gets_its_share_and_one_that_goes_leaves_it_to_the_others);

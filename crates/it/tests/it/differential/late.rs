@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use event::{EventId, Order, Outcome, Receipt, Topics, Want};
+use it::session::Session;
 use it::world::need;
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use store::{Lane, Outbox, Setup, Strategy};
 use tokio::task::JoinSet;
 
@@ -18,43 +18,58 @@ const PATIENCE: Duration = Duration::from_secs(25);
 
 type Came = Vec<(String, EventId)>;
 
-async fn insert(conn: &mut PgConnection, table: &str, key: &str) -> EventId {
+async fn insert(session: &mut Session, table: &str, key: &str) -> EventId {
     let id = EventId::new();
     let text = format!(
         "INSERT INTO {table} (event_id, topic, event_type, biz_key, payload) \
-         VALUES ($1, 't', 'T', $2, '{{}}')"
+         VALUES ('{id}', 't', 'T', '{key}', '{{}}')"
     );
-    let query = sqlx::query(AssertSqlSafe(text)).bind(id.to_string()).bind(key);
-    query.execute(conn).await.unwrap();
+    session.run(text).await.unwrap();
     id
 }
 
 /// Writes in transactions that stay open for a random while; some of it is rolled back.
 async fn write(url: String, table: String, writer: usize) -> Vec<(String, EventId)> {
-    let mut conn = PgConnection::connect(&url).await.unwrap();
+    let mut session = Session::open(&url).await.unwrap();
     let (mut committed, key) = (Vec::new(), format!("w{writer}"));
     for _ in 0..ROUNDS {
-        let mut tx = conn.begin().await.unwrap();
+        session.run("BEGIN").await.unwrap();
         let mut here = Vec::new();
         for _ in 0..fastrand::usize(1..4) {
-            let mut part = tx.begin().await.unwrap();
-            let id = insert(&mut part, &table, &key).await;
+            session.run("SAVEPOINT part").await.unwrap();
+            let id = insert(&mut session, &table, &key).await;
             if fastrand::u8(..4) == 0 {
-                part.rollback().await.unwrap();
+                session.run("ROLLBACK TO SAVEPOINT part").await.unwrap();
             } else {
-                part.commit().await.unwrap();
+                session.run("RELEASE SAVEPOINT part").await.unwrap();
                 here.push((key.clone(), id));
             }
             tokio::time::sleep(Duration::from_millis(fastrand::u64(..12))).await;
         }
         if fastrand::u8(..6) == 0 {
-            tx.rollback().await.unwrap();
+            session.run("ROLLBACK").await.unwrap();
         } else {
-            tx.commit().await.unwrap();
+            session.run("COMMIT").await.unwrap();
             committed.extend(here);
         }
     }
     committed
+}
+
+/// Inserts in two phases. Returns the event, and what commits it.
+async fn prepare(session: &mut Session, table: &str) -> (EventId, String) {
+    let begin = match session.is_postgres() {
+        true => "BEGIN".to_owned(),
+        false => format!("XA START '{table}'"),
+    };
+    session.run(begin).await.unwrap();
+    let id = insert(session, table, "prepared").await;
+    if session.is_postgres() {
+        session.run(format!("PREPARE TRANSACTION '{table}'")).await.unwrap();
+        return (id, format!("COMMIT PREPARED '{table}'"));
+    }
+    session.run(format!("XA END '{table}'; XA PREPARE '{table}'")).await.unwrap();
+    (id, format!("XA COMMIT '{table}'"))
 }
 
 /// Publishes whatever comes, until as much has come as was committed.
@@ -83,33 +98,29 @@ fn lines(of: &[(String, EventId)]) -> HashMap<&str, Vec<EventId>> {
     lines
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn postgres_loses_no_row_that_commits_late_and_keeps_each_writers_order() {
-    let (committed, came) = run(Strategy::Own).await;
+async fn nothing_that_commits_late_is_lost_and_each_writers_order_is_kept(server: &str) {
+    let (committed, came) = run(server, Strategy::Own).await;
     assert_eq!(lines(&came), lines(&committed), "out of order");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn postgres_loses_no_row_that_commits_late_where_relays_compete() {
-    run(Strategy::SkipLocked).await;
-    run(Strategy::Cas).await;
+    run("postgres", Strategy::SkipLocked).await;
+    run("postgres", Strategy::Cas).await;
 }
 
 /// Writes and relays until all that was committed has come, each once. Returns both.
-async fn run(strategy: Strategy) -> (Came, Came) {
-    let url = need("postgres").detail("url").to_owned();
+async fn run(server: &str, strategy: Strategy) -> (Came, Came) {
+    let url = need(server).detail("url").to_owned();
     let table = format!("t{:016x}", fastrand::u64(..));
     let setup = Setup { table: table.clone(), strategy, ..Setup::new(url.clone()) };
     let outbox = store::open(&setup).await.unwrap();
     outbox.migrate().await.unwrap();
-    let mut long = PgConnection::connect(&url).await.unwrap();
-    let mut open = long.begin().await.unwrap();
-    let first = insert(&mut open, &table, "long").await;
-    let mut two_phase = PgConnection::connect(&url).await.unwrap();
-    sqlx::raw_sql("BEGIN").execute(&mut two_phase).await.unwrap();
-    let prepared = insert(&mut two_phase, &table, "prepared").await;
-    let prepare = format!("PREPARE TRANSACTION '{table}'");
-    sqlx::raw_sql(AssertSqlSafe(prepare)).execute(&mut two_phase).await.unwrap();
+    let mut long = Session::open(&url).await.unwrap();
+    long.run("BEGIN").await.unwrap();
+    let first = insert(&mut long, &table, "long").await;
+    let mut two_phase = Session::open(&url).await.unwrap();
+    let (prepared, commit) = prepare(&mut two_phase, &table).await;
     let came = Arc::<std::sync::Mutex<Came>>::default();
     let mut relays = JoinSet::new();
     for _ in 0..2 {
@@ -118,9 +129,9 @@ async fn run(strategy: Strategy) -> (Came, Came) {
     let mut writers = JoinSet::new();
     (0..WRITERS).for_each(|n| drop(writers.spawn(write(url.clone(), table.clone(), n))));
     let mut committed = writers.join_all().await.concat();
-    open.commit().await.unwrap();
-    let commit = format!("COMMIT PREPARED '{table}'");
-    sqlx::raw_sql(AssertSqlSafe(commit)).execute(&mut two_phase).await.unwrap();
+    // By now every relay has read far beyond these two.
+    long.run("COMMIT").await.unwrap();
+    two_phase.run(commit).await.unwrap();
     committed.extend([("long".to_owned(), first), ("prepared".to_owned(), prepared)]);
     let until = Instant::now() + PATIENCE;
     while came.lock().unwrap().len() < committed.len() && Instant::now() < until {
@@ -135,4 +146,28 @@ async fn run(strategy: Strategy) -> (Came, Came) {
     assert_eq!(all.difference(&got).collect::<Vec<_>>(), Vec::<&&(String, EventId)>::new(), "lost");
     assert_eq!((came.len(), got.len()), (committed.len(), committed.len()), "made up or twice");
     (committed, came)
+}
+
+mod nothing_that_commits_late_is_lost {
+    use super::nothing_that_commits_late_is_lost_and_each_writers_order_is_kept as keeps;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn on_postgres() {
+        keeps("postgres").await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn on_mysql() {
+        keeps("mysql").await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn on_mariadb() {
+        keeps("mariadb").await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn on_mariadb_10_5() {
+        keeps("mariadb-10.5").await;
+    }
 }

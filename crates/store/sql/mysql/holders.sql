@@ -1,0 +1,7 @@
+-- Reads the keys that wait for another attempt of one of their events.
+-- For each shard: #1 the shard.
+-- Index: {outbox}_later_holders, covering. Locks nothing.
+{each}
+SELECT later.number, later.seq, later.biz_key, later.topic, later.shard
+FROM {outbox}_later AS later FORCE INDEX ({outbox}_later_holders)
+WHERE later.shard = #1 AND later.attempts > 0 AND later.biz_key IS NOT NULL

@@ -1,0 +1,9 @@
+-- Opens later rows that are due as they were read. Whoever comes second waits, and finds that they
+-- are not.
+-- The rows: their numbers, when each was due.
+-- Index: the primary key of the later table. Locks: the rows named, in one order for everybody.
+SELECT later.number
+FROM {rows: number SIGNED, due_at SIGNED} AS named
+STRAIGHT_JOIN {outbox}_later AS later FORCE INDEX (PRIMARY) ON later.number = named.number
+WHERE later.due_at = named.due_at
+FOR UPDATE

@@ -1,0 +1,301 @@
+//! What competing relays ask: who is quicker, and with which strategy the outbox is claimed.
+//!
+//! Rows are opened first, by primary key, and whoever has them open moves them: these servers tell
+//! nobody which rows a statement has changed.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use async_trait::async_trait;
+use event::{EventId, Fence, Millis, Shelf, StoreError};
+use sqlx::MySqlConnection;
+use sqlx::mysql::MySqlRow;
+
+use super::claims::{AT_ONCE as SHARDS, Read, begin, claimed};
+use super::looks::{appeared, late, peek};
+use super::moves::AT_ONCE;
+use super::template::Value;
+use super::{MySql, rows};
+use crate::Strategy;
+use crate::own::Part;
+use crate::server::rows::Cells;
+use crate::server::{
+    Base, Candidate, Claimed, Competes, Fault, Glance, Leases, Seen, Shown, Waits,
+};
+
+/// A hot row that is open.
+struct Open {
+    place: i64,
+    seq: i64,
+    shard: u16,
+    created: i64,
+    id: String,
+}
+
+/// What was read of some shards, one after the other.
+#[derive(Default)]
+struct Next {
+    /// The shards that were looked at.
+    shards: Vec<u16>,
+    /// The rows by the places of their shards, and by their numbers.
+    line: BTreeMap<(usize, i64), MySqlRow>,
+    /// Where the last shard's look ended, if there may be more.
+    cut: Option<(u16, i64)>,
+}
+
+/// Reads the next hot rows of shards in the order given, of ever more shards at once, until there
+/// are enough.
+async fn next(
+    base: &Base<MySql>,
+    conn: &mut MySqlConnection,
+    begins: &[(u16, i64)],
+    chunk: i64,
+) -> Result<Next, Fault> {
+    let (mut next, mut at_once, mut rest) = (Next::default(), 1, begins);
+    while !rest.is_empty() {
+        let left = chunk - next.line.len() as i64;
+        let (some, others) = rest.split_at(at_once.min(rest.len()));
+        let each = some.iter().map(|(shard, from)| vec![(*shard).into(), (*from).into()]);
+        let ask = base.db.sql.next_hot.ask().give(left).each(each.collect());
+        let mut found: HashMap<u16, Vec<(i64, MySqlRow)>> = HashMap::new();
+        for row in ask.all(&mut *conn).await? {
+            found.entry(rows::shard(&row, 9)?).or_default().push((rows::int(&row, 0)?, row));
+        }
+        for (shard, _) in some {
+            let place = next.shards.len();
+            next.shards.push(*shard);
+            for (seq, row) in found.remove(shard).unwrap_or_default() {
+                next.line.insert((place, seq), row);
+                if next.line.len() as i64 == chunk {
+                    next.cut = Some((*shard, seq));
+                    return Ok(next);
+                }
+            }
+        }
+        (rest, at_once) = (others, (2 * at_once).min(SHARDS));
+    }
+    Ok(next)
+}
+
+impl MySql {
+    /// Opens candidates. Returns those that are there, in the order of the claim.
+    async fn open_hot(
+        &self,
+        conn: &mut MySqlConnection,
+        strategy: Strategy,
+        candidates: &[Candidate],
+    ) -> Result<Vec<Open>, Fault> {
+        let sql = match strategy {
+            Strategy::SkipLocked => &self.sql.open_hot_free,
+            _ => &self.sql.open_hot,
+        };
+        let places = candidates.iter().map(|row| ((row.seq, row.shard), row.place));
+        let places: HashMap<(i64, u16), i64> = places.collect();
+        let mut open = Vec::new();
+        for some in candidates.chunks(AT_ONCE) {
+            let named = some.iter().map(|row| vec![row.seq.into(), row.shard.into()]);
+            for row in sql.ask().rows(named.collect()).all(&mut *conn).await? {
+                let (seq, shard) = (rows::int(&row, 0)?, rows::shard(&row, 1)?);
+                let (created, id) = (rows::int(&row, 2)?, rows::text(&row, 3)?.to_owned());
+                open.push(Open { place: places[&(seq, shard)], seq, shard, created, id });
+            }
+        }
+        open.sort_unstable_by_key(|row| row.place);
+        Ok(open)
+    }
+}
+
+#[async_trait]
+impl Competes for MySql {
+    fn chosen(asked: Strategy) -> Result<Strategy, StoreError> {
+        asked.on(&[Strategy::Own, Strategy::SkipLocked, Strategy::Cas, Strategy::Preempt], "")
+    }
+
+    async fn see(
+        base: &Base<MySql>,
+        conn: &mut MySqlConnection,
+        lane: usize,
+        shards: &[u16],
+        longest: i64,
+    ) -> Result<Seen<MySql>, Fault> {
+        peek(base, conn, lane, shards).await?;
+        let (mut now, mut waits) = (Millis(0), HashMap::new());
+        for some in shards.chunks(SHARDS) {
+            let begins: Vec<Vec<Value>> = {
+                let desk = &base.holding().desks[lane];
+                some.iter().map(|shard| vec![(*shard).into(), begin(desk, *shard).into()]).collect()
+            };
+            for row in base.db.sql.see.ask().give(base.now()).each(begins).all(&mut *conn).await? {
+                now = Millis(rows::int(&row, 0)?);
+                let shard = rows::shard(&row, 1)?;
+                let (ahead, due) = (rows::int(&row, 2)? != 0, row.cell_int(3)?.map(Millis));
+                waits.insert(shard, Waits { shard, ahead, due });
+            }
+        }
+        for shard in appeared(base, conn, lane, shards).await? {
+            waits.entry(shard).and_modify(|waits| waits.ahead = true);
+        }
+        let row = base.db.sql.astray.ask().give(now.0.saturating_add(longest)).one(conn).await?;
+        let (newest, astray) = (rows::int(&row, 0)?, rows::int(&row, 1)? != 0);
+        let waits = shards.iter().filter_map(|shard| waits.remove(shard)).collect();
+        let glance = Glance { looks: Vec::new(), now, newest, seen: Read::Apart };
+        Ok(Seen { glance, waits, astray })
+    }
+
+    /// What is above comes first, as under `own`.
+    async fn candidates(
+        base: &Base<MySql>,
+        conn: &mut MySqlConnection,
+        lane: usize,
+        shards: &[u16],
+        chunk: i64,
+    ) -> Result<Shown<MySql>, Fault> {
+        let begins: Vec<(u16, i64)> = {
+            let desk = &base.holding().desks[lane];
+            shards.iter().map(|shard| (*shard, begin(desk, *shard))).collect()
+        };
+        let Next { shards, mut line, cut } = next(base, conn, &begins, chunk).await?;
+        let end = |shard| cut.filter(|(last, _)| *last == shard).map(|(_, seq)| seq);
+        for (seq, shard, row) in late(base, conn, lane, &shards, chunk, end).await? {
+            let place = shards.iter().position(|one| *one == shard);
+            line.insert((place.expect("only these shards were looked at"), seq), row);
+        }
+        let line = line.into_iter().map(|((place, seq), row)| (seq, shards[place], row)).collect();
+        let (from, cut) = (begins.into_iter().collect(), cut.is_some());
+        Ok(Shown { line, seen: Read::Apart, from, cut })
+    }
+
+    async fn move_hot(
+        &self,
+        conn: &mut MySqlConnection,
+        strategy: Strategy,
+        candidates: &[Candidate],
+        fence: Fence,
+        until: Millis,
+    ) -> Result<Vec<(i64, i64)>, Fault> {
+        let open = self.open_hot(conn, strategy, candidates).await?;
+        let mut moved = Vec::with_capacity(open.len());
+        for some in open.chunks(AT_ONCE) {
+            let named =
+                some.iter().map(|row| vec![row.seq.into(), row.shard.into(), row.place.into()]);
+            let ask = self.sql.move_hot.ask().give(fence.0).give(until.0);
+            ask.rows(named.collect()).run(&mut *conn).await?;
+            let named = some
+                .iter()
+                .map(|row| vec![row.seq.into(), row.created.into(), row.id.clone().into()]);
+            for row in self.sql.moved.ask().rows(named.collect()).all(&mut *conn).await? {
+                moved.push((rows::int(&row, 0)?, rows::int(&row, 1)?));
+            }
+        }
+        let keys = open.iter().map(|row| vec![row.seq.into(), row.shard.into()]).collect();
+        self.drop_rows(conn, Shelf::Hot, keys).await?;
+        Ok(moved)
+    }
+
+    async fn win_later(
+        &self,
+        conn: &mut MySqlConnection,
+        strategy: Strategy,
+        due: &[(i64, Millis)],
+        now: Millis,
+        until: Millis,
+    ) -> Result<Vec<(Claimed, Fence)>, Fault> {
+        let sql = match strategy {
+            Strategy::SkipLocked => &self.sql.open_due_free,
+            _ => &self.sql.open_due,
+        };
+        let mut won = Vec::new();
+        for some in due.chunks(AT_ONCE) {
+            let named = some.iter().map(|(number, due)| vec![(*number).into(), due.0.into()]);
+            let open = sql.ask().rows(named.collect()).all(&mut *conn).await?;
+            let open = open.iter().map(|row| Ok(vec![rows::int(row, 0)?.into()]));
+            let open = open.collect::<Result<Vec<Vec<Value>>, Fault>>()?;
+            if open.is_empty() {
+                continue;
+            }
+            let ask = self.sql.win_later.ask().give(now.0).give(until.0);
+            ask.rows(open.clone()).run(&mut *conn).await?;
+            for row in self.sql.read_later.ask().rows(open).all(&mut *conn).await? {
+                won.push((claimed(&row)?, Fence(rows::int(&row, 12)?)));
+            }
+        }
+        Ok(won)
+    }
+
+    fn missed(part: &mut Part, seq: i64) {
+        part.sight.miss(seq);
+    }
+
+    async fn still(
+        &self,
+        conn: &mut MySqlConnection,
+        out: &[(i64, Fence, EventId)],
+    ) -> Result<HashSet<i64>, Fault> {
+        let mut still = HashSet::new();
+        for some in out.chunks(AT_ONCE) {
+            let named = some.iter().map(|(number, fence, id)| {
+                vec![(*number).into(), fence.0.into(), id.to_string().into()]
+            });
+            for row in self.sql.still.ask().rows(named.collect()).all(&mut *conn).await? {
+                still.insert(rows::int(&row, 0)?);
+            }
+        }
+        Ok(still)
+    }
+
+    async fn count_sent(
+        &self,
+        conn: &mut MySqlConnection,
+        shard: u16,
+        sent: usize,
+    ) -> Result<(), Fault> {
+        let sent = i64::try_from(sent).unwrap_or(i64::MAX);
+        self.sql.count_sent.ask().give(shard).give(sent).run(conn).await?;
+        Ok(())
+    }
+
+    async fn strategy(
+        &self,
+        conn: &mut MySqlConnection,
+        now: Option<i64>,
+    ) -> Result<Option<(String, Millis)>, Fault> {
+        let row = self.sql.strategy.ask().give(now).any(conn).await?;
+        let read =
+            |row: MySqlRow| Ok((rows::text(&row, 0)?.to_owned(), Millis(rows::int(&row, 1)?)));
+        row.map(read).transpose()
+    }
+
+    async fn write_strategy(
+        &self,
+        conn: &mut MySqlConnection,
+        strategy: Strategy,
+    ) -> Result<(), Fault> {
+        self.sql.free_leases.ask().run(&mut *conn).await?;
+        self.sql.write_strategy.ask().give(strategy.name()).run(conn).await?;
+        Ok(())
+    }
+
+    async fn last_claim(
+        &self,
+        conn: &mut MySqlConnection,
+        longest: Millis,
+    ) -> Result<Option<Millis>, Fault> {
+        let row = self.sql.last_claim.ask().give(longest.0).one(conn).await?;
+        Ok(row.cell_int(0)?.map(Millis))
+    }
+
+    async fn others(&self, conn: &mut MySqlConnection, owner: &str) -> Result<Vec<Millis>, Fault> {
+        let others = self.sql.others.ask().give(owner).all(conn).await?;
+        others.iter().map(|row| Ok(Millis(rows::int(row, 0)?))).collect()
+    }
+
+    async fn return_later(
+        &self,
+        conn: &mut MySqlConnection,
+        now: Millis,
+        longest: i64,
+    ) -> Result<(), Fault> {
+        let shards = u16::try_from(self.shards(conn).await?).unwrap_or(u16::MAX);
+        let beyond = Millis(now.0.saturating_add(longest));
+        self.make_due(conn, 0..shards, now, beyond).await
+    }
+}

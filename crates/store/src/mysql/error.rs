@@ -1,0 +1,124 @@
+//! What the family's answers mean to a caller: wait and ask again, or stop and tell a person.
+
+use event::{Cause, Code, StoreError};
+use sqlx::mysql::MySqlDatabaseError;
+
+/// Tells whether the same work may succeed at once: it met another's, and one had to yield. All of
+/// a transaction is undone after the first two, and only the statement after the third: whoever
+/// asks again has rolled back first.
+pub(super) fn yields(error: &sqlx::Error) -> bool {
+    matches!(number(error), Some(1213 | 1020 | 1205))
+}
+
+/// Returns the number of an error of the server's.
+pub(super) fn number(error: &sqlx::Error) -> Option<u16> {
+    let error = error.as_database_error()?.try_downcast_ref::<MySqlDatabaseError>()?;
+    Some(error.number())
+}
+
+/// Judges an error by its number.
+pub(super) fn judge(error: &sqlx::Error) -> StoreError {
+    match (number(error), error) {
+        (Some(number), sqlx::Error::Database(said)) => verdict(number, said.message()),
+        (
+            None,
+            sqlx::Error::Io(_)
+            | sqlx::Error::Protocol(_)
+            | sqlx::Error::PoolTimedOut
+            | sqlx::Error::PoolClosed
+            | sqlx::Error::WorkerCrashed,
+        ) => StoreError::Down(Cause::new(Code::StoreDown, error)),
+        _ => StoreError::Broken(Cause::new(Code::StoreBroken, error)),
+    }
+}
+
+/// Says what a number means, and what to do about it.
+fn verdict(number: u16, said: &str) -> StoreError {
+    let cause = |code, advice: &str| Cause::new(code, format!("{said} ({number}){advice}"));
+    let down = |code, advice| StoreError::Down(cause(code, advice));
+    let broken = |code, advice| StoreError::Broken(cause(code, advice));
+    match number {
+        // Deadlock, lock wait, a changed row, too long, NOWAIT, a metadata lock.
+        1213 | 1205 | 1020 | 1969 | 3024 | 3572 | 1317 => down(Code::StoreBusy, ""),
+        1146 | 1054 => broken(Code::SchemaMissing, "; run postbox migrate"),
+        1044 | 1045 | 1698 | 1251 => {
+            broken(Code::StoreBroken, "; check the user and the password of the outbox's url")
+        }
+        1049 | 1046 => broken(Code::StoreBroken, "; check the database of the outbox's url"),
+        1142 | 1143 | 1227 | 1370 => {
+            broken(Code::StoreBroken, "; grant it to the user of the outbox's url")
+        }
+        1040 | 1203 | 1226 => {
+            down(Code::StoreBusy, "; raise max_connections, or lower what others keep open")
+        }
+        // After a failover the address leads to a server that only reads, for a while.
+        1290 | 1836 | 1792 | 1223 | 3100 | 3101 => {
+            down(Code::StoreDown, "; the server takes no writes now")
+        }
+        1153 | 1162 | 3013 => {
+            broken(Code::BadEvent, "; put fewer or smaller events, or raise max_allowed_packet")
+        }
+        // Text that no utf8mb4 column can keep, or too much of it.
+        1366 | 1406 | 3854 => broken(Code::BadEvent, ""),
+        // Shutdown, a killed or lost session, and what the server's disk or memory did.
+        1053
+        | 1077..=1080
+        | 1152
+        | 1158..=1161
+        | 1184
+        | 1927
+        | 2006
+        | 2013
+        | 3168
+        | 3169
+        | 4031
+        | 1021
+        | 1023
+        | 1026
+        | 1030
+        | 1037
+        | 1038
+        | 1041
+        | 1114
+        | 1135
+        | 1180
+        | 1188..=1190
+        | 1047
+        | 1206 => down(Code::StoreDown, ""),
+        _ => broken(Code::StoreBroken, ""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_person_must_mend_is_broken_and_the_rest_may_be_asked_again() {
+        for (number, code) in [
+            (1146, Code::SchemaMissing),
+            (1045, Code::StoreBroken),
+            (1049, Code::StoreBroken),
+            (1142, Code::StoreBroken),
+            (1153, Code::BadEvent),
+            (1366, Code::BadEvent),
+            (1064, Code::StoreBroken),
+        ] {
+            let StoreError::Broken(cause) = verdict(number, "") else { panic!("{number}") };
+            assert_eq!(cause.code, code, "{number}");
+        }
+        for (number, code) in [
+            (1040, Code::StoreBusy),
+            (1213, Code::StoreBusy),
+            (1205, Code::StoreBusy),
+            (1020, Code::StoreBusy),
+            (1290, Code::StoreDown),
+            (1836, Code::StoreDown),
+            (1053, Code::StoreDown),
+            (2013, Code::StoreDown),
+        ] {
+            let StoreError::Down(cause) = verdict(number, "") else { panic!("{number}") };
+            assert_eq!(cause.code, code, "{number}");
+        }
+    }
+}

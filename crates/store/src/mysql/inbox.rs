@@ -1,0 +1,81 @@
+//! The memory of a consumer group. The unique key decides who works: who is first inserts, and a
+//! duplicate is the key's error, never a count.
+
+use event::{Begun, EventId, Fence, Millis};
+use sqlx::{MySqlConnection, Row};
+
+use super::statements::Statements;
+
+/// How an event is begun: for how long, and under which status.
+struct Work<'a> {
+    now: Option<i64>,
+    group: &'a str,
+    id: String,
+    lease: i64,
+    status: &'a str,
+}
+
+/// How long anybody may hold an event, at the least.
+const FAR: i64 = 86_400_000;
+
+/// The longest lease that fits into a moment.
+const LONGEST: i64 = 1 << 50;
+
+/// Asks to work on an event for so long.
+pub(super) async fn begin(
+    sql: &Statements,
+    conn: &mut MySqlConnection,
+    now: Option<i64>,
+    group: &str,
+    id: EventId,
+    lease: i64,
+) -> Result<Begun, sqlx::Error> {
+    let (id, lease) = (id.to_string(), lease.min(LONGEST));
+    work(sql, conn, &Work { now, group, id, lease, status: "PROCESSING" }).await
+}
+
+/// Takes an event in as processed, in the caller's transaction, which ends the work as well.
+pub(super) async fn take_in(
+    sql: &Statements,
+    conn: &mut MySqlConnection,
+    group: &str,
+    id: EventId,
+) -> Result<Begun, sqlx::Error> {
+    let id = id.to_string();
+    work(sql, conn, &Work { now: None, group, id, lease: 0, status: "PROCESSED" }).await
+}
+
+async fn work(
+    sql: &Statements,
+    conn: &mut MySqlConnection,
+    work: &Work<'_>,
+) -> Result<Begun, sqlx::Error> {
+    let &Work { now, group, ref id, lease, status } = work;
+    let id = id.as_str();
+    loop {
+        let ask = sql.inbox_begin.ask().give(now).give(group).give(id);
+        match ask.give(lease).give(status).run(&mut *conn).await {
+            Ok(_) => return Ok(Begun::Go(Fence(1))),
+            Err(error) if is_duplicate(&error) => {}
+            Err(error) => return Err(error),
+        }
+        let ask = sql.inbox_again.ask().give(now).give(group).give(id);
+        let ask = ask.give(lease).give(status).give(FAR.max(lease.saturating_mul(10)));
+        let again = ask.run(&mut *conn).await?;
+        if again.rows_affected() == 1 {
+            let fence = i64::try_from(again.last_insert_id()).unwrap_or(i64::MAX);
+            return Ok(Begun::Go(Fence(fence)));
+        }
+        let ask = sql.inbox_look.ask().give(group).give(id);
+        // Its memory may have been trimmed between the two: then it is free.
+        let Some(row) = ask.any(&mut *conn).await? else { continue };
+        return Ok(match row.try_get(0)? {
+            "PROCESSED" => Begun::Done,
+            _ => Begun::Busy { until: Millis(row.try_get(1)?) },
+        });
+    }
+}
+
+fn is_duplicate(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|error| error.is_unique_violation())
+}

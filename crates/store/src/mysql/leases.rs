@@ -1,0 +1,124 @@
+//! Who owns which shard, and who is there.
+
+use std::collections::BTreeSet;
+
+use async_trait::async_trait;
+use event::{Fence, Millis};
+use sqlx::MySqlConnection;
+use sqlx::mysql::MySqlRow;
+
+use super::template::Value;
+use super::{MySql, flight, rows};
+use crate::own::Member;
+use crate::server::{Fault, Grant, LeaseRow, Leases, Renewal};
+
+/// Names shards, in one order for everybody.
+fn named(shards: &[u16], row: impl Fn(u16) -> Vec<Value>) -> Vec<Vec<Value>> {
+    let shards: BTreeSet<u16> = shards.iter().copied().collect();
+    shards.into_iter().map(row).collect()
+}
+
+#[async_trait]
+impl Leases for MySql {
+    async fn shards(&self, conn: &mut MySqlConnection) -> Result<i64, Fault> {
+        rows::int(&self.sql.shards.ask().one(conn).await?, 0)
+    }
+
+    async fn lock(
+        &self,
+        conn: &mut MySqlConnection,
+        now: Option<i64>,
+        shards: &[u16],
+        wanted: &[u16],
+    ) -> Result<Vec<LeaseRow>, Fault> {
+        let row = |shard: u16| vec![shard.into(), wanted.contains(&shard).into()];
+        let ask = self.sql.lock.ask().give(now).rows(named(shards, row));
+        let read = |row: &MySqlRow| {
+            Ok(LeaseRow {
+                shard: rows::shard(row, 0)?,
+                owner: rows::text(row, 1)?.to_owned(),
+                mark: Fence(rows::int(row, 2)?),
+                until: Millis(rows::int(row, 3)?),
+                now: Millis(rows::int(row, 4)?),
+                out: flight::read(rows::text(row, 5)?),
+            })
+        };
+        ask.all(conn).await?.iter().map(read).collect()
+    }
+
+    async fn take(
+        &self,
+        conn: &mut MySqlConnection,
+        owner: &str,
+        until: Millis,
+        shards: &[u16],
+    ) -> Result<Vec<(u16, Fence)>, Fault> {
+        let named = named(shards, |shard| vec![shard.into()]);
+        let ask = self.sql.take.ask().give(owner).give(until.0).rows(named.clone());
+        ask.run(&mut *conn).await?;
+        let taken = self.sql.fences.ask().rows(named).all(conn).await?;
+        taken.iter().map(|row| Ok((rows::shard(row, 0)?, Fence(rows::int(row, 1)?)))).collect()
+    }
+
+    async fn renew(
+        &self,
+        conn: &mut MySqlConnection,
+        owner: &str,
+        until: Millis,
+        renewals: &[Renewal],
+    ) -> Result<BTreeSet<u16>, Fault> {
+        let mut ordered: Vec<&Renewal> = renewals.iter().collect();
+        ordered.sort_by_key(|one| one.shard);
+        let row = |one: &&Renewal| -> Vec<Value> {
+            let out = one.out.as_deref().map(flight::write);
+            vec![one.shard.into(), one.held.mark.0.into(), one.held.newest.0.into(), out.into()]
+        };
+        let ask = self.sql.renew.ask().give(owner).give(until.0);
+        let found = ask.rows(ordered.iter().map(row).collect()).run(&mut *conn).await?;
+        if found.rows_affected() == ordered.len() as u64 {
+            return Ok(ordered.iter().map(|one| one.shard).collect());
+        }
+        let row = |one: &&Renewal| vec![one.shard.into(), one.held.mark.0.into()];
+        let ask = self.sql.kept.ask().give(owner).rows(ordered.iter().map(row).collect());
+        ask.all(conn).await?.iter().map(|row| rows::shard(row, 0)).collect()
+    }
+
+    async fn hand_over(
+        &self,
+        conn: &mut MySqlConnection,
+        owner: &str,
+        until: Millis,
+        grants: &[Grant],
+    ) -> Result<(), Fault> {
+        let mut ordered: Vec<&Grant> = grants.iter().collect();
+        ordered.sort_by_key(|grant| grant.shard);
+        let row = |grant: &&Grant| {
+            vec![grant.shard.into(), grant.mark.0.into(), grant.heir.clone().into()]
+        };
+        let ask = self.sql.hand_over.ask().give(owner).give(until.0);
+        ask.rows(ordered.iter().map(row).collect()).run(conn).await?;
+        Ok(())
+    }
+
+    async fn attend(
+        &self,
+        conn: &mut MySqlConnection,
+        now: Option<i64>,
+        owner: &str,
+        until: Millis,
+        lease: i64,
+    ) -> Result<Vec<Member>, Fault> {
+        self.sql.attend.ask().give(owner).give(until.0).run(&mut *conn).await?;
+        let mut members = Vec::new();
+        for row in self.sql.members.ask().give(now).give(lease).all(conn).await? {
+            let shards = usize::try_from(rows::int(&row, 1)?).unwrap_or(usize::MAX);
+            members.push(Member { name: rows::text(&row, 0)?.to_owned(), shards });
+        }
+        Ok(members)
+    }
+
+    async fn depart(&self, conn: &mut MySqlConnection, owner: &str) -> Result<(), Fault> {
+        self.sql.depart.ask().give(owner).run(conn).await?;
+        Ok(())
+    }
+}

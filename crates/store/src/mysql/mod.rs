@@ -1,0 +1,60 @@
+//! The outbox in a MySQL (8.0.16 or newer) or MariaDB (10.5 or newer) database.
+//!
+//! One text of every statement serves the family, with `SKIP LOCKED` or without. No statement
+//! returns the rows that it changes, and none takes an array.
+
+mod app;
+mod claims;
+mod competes;
+mod connect;
+mod count;
+mod error;
+mod examine;
+mod find;
+mod flight;
+mod grants;
+mod inbox;
+mod keeps;
+mod leases;
+mod looks;
+mod moves;
+mod plan;
+mod put;
+mod rows;
+mod statements;
+mod template;
+
+use event::StoreError;
+use sqlx::mysql::MySqlConnectOptions;
+
+pub use self::app::{Tables, meaning};
+pub(crate) use self::connect::home;
+use self::connect::options;
+use self::statements::Statements;
+use crate::given::check_table;
+use crate::server::{Competes, Dialect, Server};
+use crate::{Setup, Strategy};
+
+/// The family's words for one outbox.
+pub(crate) struct MySql {
+    table: String,
+    sql: Statements,
+    options: MySqlConnectOptions,
+    /// Whether it needs a server that passes over rows which another has open.
+    skips: bool,
+}
+
+impl Dialect for MySql {}
+
+/// Opens a handle. No server is asked before the first question.
+pub(crate) fn open(setup: &Setup) -> Result<Server<MySql>, StoreError> {
+    check_table(&setup.table)?;
+    let (table, options) = (setup.table.clone(), options(&setup.url)?);
+    let skips = setup.strategy == Strategy::SkipLocked;
+    Server::open(MySql { sql: Statements::new(&table), table, options, skips }, setup)
+}
+
+/// Chooses a strategy that the family can do.
+pub(crate) fn strategy(asked: Strategy) -> Result<Strategy, StoreError> {
+    MySql::chosen(asked)
+}

@@ -1,0 +1,231 @@
+//! Where rows go: copied first, then taken out of where they stood, by primary key. Their leases
+//! are open all the while, so nobody else moves them.
+
+use std::collections::BTreeSet;
+
+use async_trait::async_trait;
+use event::{Fence, Millis, Shelf};
+use sqlx::MySqlConnection;
+
+use super::template::Value;
+use super::{MySql, flight, rows};
+use crate::server::{End, Fault, Kept, Leases, Moves, Owned};
+
+/// How many rows one statement names.
+pub(super) const AT_ONCE: usize = 512;
+
+/// Returns the rows of a table in the order of its key, each with its place in line.
+fn ordered<T>(rows: &[End<T>]) -> Vec<(usize, &End<T>)> {
+    let mut rows: Vec<_> = rows.iter().enumerate().collect();
+    rows.sort_by_key(|(_, end)| (end.address.number, end.address.shard));
+    rows
+}
+
+/// Names a row as its table has it.
+fn key<T>(shelf: Shelf, end: &End<T>) -> Vec<Value> {
+    match shelf {
+        Shelf::Hot => vec![end.address.number.into(), end.address.shard.into()],
+        Shelf::Later => vec![end.address.number.into()],
+    }
+}
+
+fn place(at: usize) -> Value {
+    i64::try_from(at).unwrap_or(i64::MAX).into()
+}
+
+impl MySql {
+    /// Takes rows out of where they stood.
+    pub(super) async fn drop_rows(
+        &self,
+        conn: &mut MySqlConnection,
+        shelf: Shelf,
+        keys: Vec<Vec<Value>>,
+    ) -> Result<(), Fault> {
+        let sql = match shelf {
+            Shelf::Hot => &self.sql.drop_hot,
+            Shelf::Later => &self.sql.drop_later,
+        };
+        for some in keys.chunks(AT_ONCE) {
+            sql.ask().rows(some.to_vec()).run(&mut *conn).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes later rows of shards due that are in flight beyond a moment.
+    pub(super) async fn make_due(
+        &self,
+        conn: &mut MySqlConnection,
+        shards: impl Iterator<Item = u16> + Send,
+        now: Millis,
+        beyond: Millis,
+    ) -> Result<(), Fault> {
+        let out = self.sql.out_later.ask().give(beyond.0).list(shards).all(&mut *conn).await?;
+        let numbers = out.iter().map(|row| rows::int(row, 0));
+        let mut numbers = numbers.collect::<Result<Vec<i64>, Fault>>()?;
+        numbers.sort_unstable();
+        for some in numbers.chunks(AT_ONCE) {
+            let named = some.iter().map(|number| vec![(*number).into()]).collect();
+            let ask = self.sql.lapse_later.ask().give(now.0).give(beyond.0);
+            ask.rows(named).run(&mut *conn).await?;
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Moves for MySql {
+    const ONE_STROKE: bool = false;
+
+    async fn open(
+        &self,
+        conn: &mut MySqlConnection,
+        now: Option<i64>,
+        owner: &str,
+        shards: &[Owned],
+        back: &[i64],
+    ) -> Result<Kept, Fault> {
+        let named: Vec<u16> = shards.iter().map(|one| one.shard).collect();
+        let wanted = if back.is_empty() { &[] } else { &named[..] };
+        let back: BTreeSet<i64> = back.iter().copied().collect();
+        let (mut kept, mut owned) = (Kept::default(), Vec::new());
+        for row in self.lock(conn, now, &named, wanted).await? {
+            let Some(one) = shards.iter().find(|one| one.shard == row.shard) else { continue };
+            if row.owner != owner || row.mark != one.mark {
+                continue;
+            }
+            kept.now = row.now;
+            kept.shards.insert(row.shard);
+            let out = row.out.into_iter().filter(|(seq, _)| !back.contains(seq));
+            let out: Vec<(i64, Millis)> = out.collect();
+            let out = (!back.is_empty()).then(|| flight::write(&out));
+            owned.push(vec![one.shard.into(), one.mark.0.into(), one.done.into(), out.into()]);
+        }
+        if !owned.is_empty() {
+            self.sql.settle.ask().give(owner).rows(owned).run(conn).await?;
+        }
+        Ok(kept)
+    }
+
+    async fn done(
+        &self,
+        conn: &mut MySqlConnection,
+        shelf: Shelf,
+        rows: &[End<Option<String>>],
+        history: bool,
+        now: Millis,
+    ) -> Result<(), Fault> {
+        let rows = ordered(rows);
+        let sql = match shelf {
+            Shelf::Hot => &self.sql.done_hot,
+            Shelf::Later => &self.sql.done_later,
+        };
+        for some in rows.chunks(AT_ONCE).filter(|_| history) {
+            let row = |(_, end): &(usize, &End<Option<String>>)| {
+                let mut row = key(shelf, end);
+                row.push(end.said.clone().into());
+                row
+            };
+            let named = some.iter().map(row).collect();
+            sql.ask().give(now.0).rows(named).run(&mut *conn).await?;
+        }
+        let keys = rows.iter().map(|(_, end)| key(shelf, end)).collect();
+        self.drop_rows(conn, shelf, keys).await
+    }
+
+    async fn retry(
+        &self,
+        conn: &mut MySqlConnection,
+        shelf: Shelf,
+        rows: &[End<(Fence, Millis, String)>],
+        now: Millis,
+    ) -> Result<(), Fault> {
+        let rows = ordered(rows);
+        let sql = match shelf {
+            Shelf::Hot => &self.sql.retry_hot,
+            Shelf::Later => &self.sql.retry_later,
+        };
+        for some in rows.chunks(AT_ONCE) {
+            let row = |(at, end): &(usize, &End<(Fence, Millis, String)>)| {
+                let (fence, due, trail) = &end.said;
+                let mut row = key(shelf, end);
+                row.extend((shelf == Shelf::Hot).then(|| fence.0.into()));
+                row.extend([due.0.into(), trail.clone().into()]);
+                row.extend((shelf == Shelf::Hot).then(|| place(*at)));
+                row
+            };
+            let named = some.iter().map(row).collect();
+            sql.ask().give(now.0).rows(named).run(&mut *conn).await?;
+        }
+        match shelf {
+            Shelf::Hot => {
+                let keys = rows.iter().map(|(_, end)| key(shelf, end)).collect();
+                self.drop_rows(conn, shelf, keys).await
+            }
+            Shelf::Later => Ok(()),
+        }
+    }
+
+    async fn dead(
+        &self,
+        conn: &mut MySqlConnection,
+        shelf: Shelf,
+        rows: &[End<(i32, String)>],
+        now: Millis,
+    ) -> Result<(), Fault> {
+        let rows = ordered(rows);
+        let sql = match shelf {
+            Shelf::Hot => &self.sql.dead_hot,
+            Shelf::Later => &self.sql.dead_later,
+        };
+        for some in rows.chunks(AT_ONCE) {
+            let row = |(at, end): &(usize, &End<(i32, String)>)| {
+                let mut row = key(shelf, end);
+                row.extend([end.said.0.into(), end.said.1.clone().into(), place(*at)]);
+                row
+            };
+            let named = some.iter().map(row).collect();
+            sql.ask().give(now.0).rows(named).run(&mut *conn).await?;
+        }
+        let keys = rows.iter().map(|(_, end)| key(shelf, end)).collect();
+        self.drop_rows(conn, shelf, keys).await
+    }
+
+    async fn release(
+        &self,
+        conn: &mut MySqlConnection,
+        rows: &[(i64, Millis)],
+    ) -> Result<(), Fault> {
+        let mut ordered = rows.to_vec();
+        ordered.sort_unstable();
+        for some in ordered.chunks(AT_ONCE) {
+            let named = some.iter().map(|(number, due)| vec![(*number).into(), due.0.into()]);
+            self.sql.release_later.ask().rows(named.collect()).run(&mut *conn).await?;
+        }
+        Ok(())
+    }
+
+    async fn lapse(
+        &self,
+        conn: &mut MySqlConnection,
+        rows: &[(u16, i64)],
+        now: Millis,
+    ) -> Result<(), Fault> {
+        let mut ordered: Vec<(i64, u16)> = rows.iter().map(|(shard, seq)| (*seq, *shard)).collect();
+        ordered.sort_unstable();
+        let key = |(seq, shard): &(i64, u16)| vec![(*seq).into(), (*shard).into()];
+        let keys: Vec<Vec<Value>> = ordered.iter().map(key).collect();
+        for some in keys.chunks(AT_ONCE) {
+            self.sql.lapse.ask().give(now.0).rows(some.to_vec()).run(&mut *conn).await?;
+        }
+        self.drop_rows(conn, Shelf::Hot, keys).await
+    }
+
+    async fn lapse_later(
+        &self,
+        conn: &mut MySqlConnection,
+        shards: &[u16],
+        now: Millis,
+    ) -> Result<(), Fault> {
+        self.make_due(conn, shards.iter().copied(), now, now).await
+    }
+}

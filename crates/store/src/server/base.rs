@@ -1,0 +1,171 @@
+//! What every part of one handle shares: dialect, clock, connections, and what the relay holds.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use event::{Cause, Code, StoreError};
+use tokio::sync::watch;
+
+use super::dialect::Dialect;
+use super::fault::{Fault, broken};
+use super::lines::Lines;
+use super::schema;
+use super::settle::Ending;
+use super::sharing::Sharing;
+use super::work::Commit;
+use crate::given::check_table;
+use crate::listing::MANY;
+use crate::own::Holding;
+use crate::{Now, Setup, Strategy};
+
+/// One handle on one outbox.
+pub(crate) struct Base<D: Dialect> {
+    /// The server, in its own words.
+    pub(crate) db: D,
+    pub(crate) table: String,
+    /// How many shards a migration makes.
+    pub(super) wanted: u16,
+    pub(crate) history: bool,
+    pub(crate) strategy: Strategy,
+    /// Whether the outbox is known to be claimed with that strategy.
+    pub(super) adopted: AtomicBool,
+    /// By which shard's lease row a competing relay counts what it published: one of its own, so
+    /// that relays seldom wait for each other there.
+    pub(super) counter: u16,
+    /// This relay, for the lease table.
+    pub(crate) owner: String,
+    /// Counts rings.
+    pub(super) bell: watch::Sender<u64>,
+    /// Whose turn it is to change what the relay holds: one claim at a time, and no outcome is
+    /// taken in while a claim offers rows that it read before.
+    pub(super) turn: tokio::sync::Mutex<()>,
+    /// Who settles now. Whoever puts back what is in flight waits for them, and they for him.
+    pub(super) settling: tokio::sync::RwLock<()>,
+    /// How many rows are searched or counted one by one where no index helps.
+    pub(crate) many: i64,
+    pub(super) sharing: Mutex<Sharing>,
+    holding: Mutex<Holding>,
+    ending: Mutex<Ending>,
+    now: Now,
+    quick: Arc<Lines<D>>,
+    sure: Arc<Lines<D>>,
+    /// How many shards there are; 0 before the schema was looked at.
+    shards: AtomicU16,
+}
+
+impl<D: Dialect> Base<D> {
+    pub(super) fn new(db: D, setup: &Setup) -> Result<Arc<Base<D>>, StoreError> {
+        check_table(&setup.table)?;
+        let refuse = |detail: String| StoreError::Broken(Cause::new(Code::ConfigInvalid, detail));
+        if !setup.shards.is_power_of_two() || setup.shards > 1024 {
+            let detail = format!("{} shards: take 1, 2, 4, … up to 1024", setup.shards);
+            return Err(refuse(detail));
+        }
+        if setup.connections < 2 {
+            let detail = format!("an outbox in {} needs at least 2 connections", D::NAME);
+            return Err(refuse(detail));
+        }
+        let strategy = D::chosen(setup.strategy)?;
+        let most = usize::from(setup.connections);
+        let owner = uuid::Uuid::now_v7().to_string();
+        Ok(Arc::new(Base {
+            db,
+            table: setup.table.clone(),
+            wanted: setup.shards,
+            history: setup.history,
+            strategy,
+            adopted: AtomicBool::new(false),
+            counter: fastrand::u16(..),
+            bell: watch::Sender::new(0),
+            turn: tokio::sync::Mutex::new(()),
+            settling: tokio::sync::RwLock::new(()),
+            many: MANY,
+            sharing: Mutex::default(),
+            holding: Mutex::new(Holding::new(owner.clone())),
+            ending: Mutex::default(),
+            now: setup.now.clone(),
+            quick: Lines::new(Commit::Quick, most.div_ceil(2)),
+            sure: Lines::new(Commit::Sure, most / 2),
+            shards: AtomicU16::new(0),
+            owner,
+        }))
+    }
+
+    /// Returns what a statement takes as its clock: NULL is the database's own.
+    pub(crate) fn now(&self) -> Option<i64> {
+        match &self.now {
+            Now::Database => None,
+            Now::Hand(at) => Some(at.load(Ordering::SeqCst)),
+        }
+    }
+
+    /// Tells whether relays compete for rows, and lease no shards.
+    pub(crate) fn competes(&self) -> bool {
+        self.strategy.competes()
+    }
+
+    /// Opens what the relay holds. It is memory only, and never kept open over a wait.
+    pub(crate) fn holding(&self) -> MutexGuard<'_, Holding> {
+        self.holding.lock().expect("no rule panics while the holding is open")
+    }
+
+    /// Opens the list of rows whose outcomes are being written down.
+    pub(super) fn ending(&self) -> MutexGuard<'_, Ending> {
+        self.ending.lock().expect("no rule panics while the list is open")
+    }
+
+    /// Opens what the relay knows of others.
+    pub(super) fn sharing(&self) -> MutexGuard<'_, Sharing> {
+        self.sharing.lock().expect("no rule panics while the shares are open")
+    }
+
+    pub(super) fn lines(&self, commit: Commit) -> &Arc<Lines<D>> {
+        match commit {
+            Commit::Quick => &self.quick,
+            Commit::Sure => &self.sure,
+        }
+    }
+
+    pub(super) fn forget_lines(&self) {
+        self.quick.forget();
+        self.sure.forget();
+    }
+
+    pub(super) async fn close(&self) {
+        self.quick.close().await;
+        self.sure.close().await;
+    }
+
+    /// Returns how many shards there are. A schema that this program does not work with is refused.
+    pub(crate) async fn shards(&self, conn: &mut D::Conn) -> Result<u16, Fault> {
+        let known = self.shards.load(Ordering::Relaxed);
+        if known > 0 {
+            return Ok(known);
+        }
+        let found = self.db.version(conn).await?;
+        if found < D::WANTED {
+            let detail = format!(
+                "the database has schema {found} of {:?} and this program works with {}; run \
+                 postbox migrate",
+                self.table,
+                D::WANTED
+            );
+            return Err(StoreError::Broken(Cause::new(Code::SchemaMissing, detail)).into());
+        }
+        schema::refuse_newer(self, found)?;
+        let count = u16::try_from(self.db.shards(conn).await?).unwrap_or(0);
+        if count == 0 {
+            return Err(broken(format!("{}_lease has lost its shards", self.table)));
+        }
+        self.shards.store(count, Ordering::Relaxed);
+        Ok(count)
+    }
+
+    pub(super) fn ring(&self) {
+        self.bell.send_modify(|rings| *rings += 1);
+    }
+}
+
+/// Which of the relay's shards go to whom.
+pub(super) type Heirs = HashMap<u16, String>;

@@ -1,0 +1,224 @@
+//! A claim: look, take or keep the leases, then hand out later rows that are due, then hot rows.
+//!
+//! Only later rows are written. Hot rows are ours by the lease, whose row names them: they are read
+//! first, and the renewal then tells which shards were still ours.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use event::{Address, Claim, Fence, Leased, Millis, StoreError, Want};
+
+use super::base::Base;
+use super::compete::{adopt, unchanged};
+use super::dialect::Dialect;
+use super::fault::Fault;
+use super::glance::{Glance, Glancing};
+use super::pick::Pick;
+use super::sharing::share;
+use super::work::{Commit, Scope, Work};
+use crate::own::{Held, May, Seen};
+
+/// Claims for one lane.
+pub(super) async fn claim<D: Dialect>(
+    base: &Base<D>,
+    lane: usize,
+    want: Want,
+) -> Result<Vec<Claim>, StoreError> {
+    let _turn = base.turn.lock().await;
+    adopt(base, want.lease).await?;
+    let glance = base.work(&mut Glancing { lane, seen: Millis(i64::MIN) }).await?;
+    share(base, glance.looks.len(), glance.now, want.lease).await?;
+    let Some(mut claiming) = Claiming::new(base, lane, want, glance) else {
+        return Ok(Vec::new());
+    };
+    let claims = base.work(&mut claiming).await;
+    if claims.is_err() {
+        let mut holding = base.holding();
+        claiming.stages.iter().for_each(|stage| holding.lose(stage.shard));
+    }
+    claims
+}
+
+/// What a claim does with one shard.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stage {
+    pub(super) shard: u16,
+    /// How the shard is held, under the fence of this claim if it takes rows.
+    pub(super) held: Held,
+    /// Whether the lease is taken, not kept.
+    pub(super) take: bool,
+    /// Whether hot rows are ahead, or may be.
+    pub(super) hot: bool,
+    /// Whether later rows are due, or may be.
+    pub(super) later: bool,
+    /// Whether a claim of this lane has outlived its lease.
+    pub(super) lapses: bool,
+    /// Whether the lease must be renewed in any case.
+    pub(super) runs_down: bool,
+}
+
+/// The hot rows in flight of each shard, and until when.
+type Out = BTreeMap<u16, Vec<(i64, Millis)>>;
+
+struct Claiming<D: Dialect> {
+    lane: usize,
+    want: Want,
+    now: Millis,
+    glance: Glance<D>,
+    stages: Vec<Stage>,
+    writes: bool,
+}
+
+impl<D: Dialect> Claiming<D> {
+    /// Decides what each shard allows. Returns `None` when there is nothing to do.
+    fn new(base: &Base<D>, lane: usize, want: Want, glance: Glance<D>) -> Option<Claiming<D>> {
+        let mut holding = base.holding();
+        let sharing = base.sharing();
+        let (mut stages, mut elsewhere) = (Vec::new(), false);
+        for look in &glance.looks {
+            if holding.lost(look) {
+                holding.lose(look.shard);
+            }
+            let may = holding.may(lane, look, want.lease);
+            elsewhere |= may == May::Nothing;
+            let (take, keep) = (may == May::Take, may == May::Keep);
+            let stays = !sharing.heirs.contains_key(&look.shard);
+            let lapses = keep && holding.desks[lane].overdue(look.shard, look.now);
+            let hot = take || keep && stays && look.ahead;
+            let later = take || keep && stays && (look.is_due() || lapses);
+            let runs_down = holding.runs_down(look, want.lease);
+            if !(hot || later || lapses || runs_down) {
+                continue;
+            }
+            let shard = look.shard;
+            let none = Held { mark: Fence::default(), newest: Fence::default() };
+            let mut held = holding.held(shard).unwrap_or(none);
+            if hot || later {
+                held.newest = held.newest.next();
+            }
+            stages.push(Stage { shard, held, take, hot, later, lapses, runs_down });
+        }
+        if stages.is_empty() && !elsewhere {
+            holding.desks[lane].seen = Some(Seen { now: glance.now, newest: glance.newest });
+        }
+        holding.desks[lane].stands_by = elsewhere && holding.shards().is_empty();
+        let writes = stages.iter().any(|stage| stage.take || stage.later || stage.lapses);
+        let claiming = Claiming { lane, want, now: glance.now, glance, stages, writes };
+        (!claiming.stages.is_empty()).then_some(claiming)
+    }
+
+    /// Opens the leases, so that nobody changes them before the end, and takes those that are free.
+    async fn open(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<(), Fault> {
+        let shards: Vec<u16> = self.stages.iter().map(|stage| stage.shard).collect();
+        let taken = self.stages.iter().filter(|stage| stage.take);
+        let taken: Vec<u16> = taken.map(|stage| stage.shard).collect();
+        let mut ours: Out = BTreeMap::new();
+        for row in base.db.lock(conn, base.now(), &shards, &taken).await? {
+            self.now = row.now;
+            let mine = row.owner == base.owner;
+            let stage = self.stages.iter().find(|stage| stage.shard == row.shard);
+            let may = stage.is_some_and(|stage| match stage.take {
+                true => mine || !Leased::Shard.runs(row.until, row.now, self.want.lease),
+                false => mine && row.mark == stage.held.mark && row.until > Millis(0),
+            });
+            if may {
+                ours.insert(row.shard, row.out);
+            }
+        }
+        self.stages.retain(|stage| {
+            let is_ours = ours.contains_key(&stage.shard);
+            if !is_ours {
+                base.holding().lose(stage.shard);
+            }
+            is_ours
+        });
+        self.take(base, conn, &ours).await
+    }
+
+    /// Takes leases. What their last owners had in flight, even if that was us, is unexplained.
+    async fn take(&mut self, base: &Base<D>, conn: &mut D::Conn, out: &Out) -> Result<(), Fault> {
+        let taken = || self.stages.iter().filter(|stage| stage.take).map(|stage| stage.shard);
+        let shards: Vec<u16> = taken().collect();
+        if shards.is_empty() {
+            return Ok(());
+        }
+        unchanged(base, conn).await?;
+        let out = taken().flat_map(|shard| out[&shard].iter().map(move |(seq, _)| (shard, *seq)));
+        lapse(base, conn, out.collect(), self.now).await?;
+        base.db.lapse_later(conn, &shards, self.now).await?;
+        let until = self.now + self.want.lease;
+        for (shard, fence) in base.db.take(conn, &base.owner, until, &shards).await? {
+            base.holding().take(shard, fence);
+            let stage = self.stages.iter_mut().find(|stage| stage.shard == shard);
+            let stage = stage.expect("only what was named is taken");
+            stage.held = Held { mark: fence, newest: fence };
+        }
+        Ok(())
+    }
+
+    /// Sets down what this lane's claims had in flight that have outlived their leases. Rows whose
+    /// outcomes are being written down at this moment are spared, and their shards with them.
+    async fn lapse(&self, base: &Base<D>, conn: &mut D::Conn) -> Result<Vec<u16>, Fault> {
+        let (mut lapsed, mut hot) = (Vec::new(), Vec::new());
+        {
+            let (mut holding, ending) = (base.holding(), base.ending());
+            let desk = &mut holding.desks[self.lane];
+            for Stage { shard, .. } in self.stages.iter().filter(|stage| stage.lapses) {
+                let outlived: Vec<Address> = desk.outlived(*shard, self.now);
+                if outlived.iter().any(|address| ending.contains(address)) {
+                    continue;
+                }
+                let rows = desk.lapse(*shard, self.now);
+                hot.extend(rows.into_iter().map(|(seq, _)| (*shard, seq)));
+                lapsed.push(*shard);
+            }
+        }
+        lapse(base, conn, hot, self.now).await?;
+        Ok(lapsed)
+    }
+}
+
+/// Moves hot rows that nobody settled in time to the later table, where they are due.
+pub(super) async fn lapse<D: Dialect>(
+    base: &Base<D>,
+    conn: &mut D::Conn,
+    rows: Vec<(u16, i64)>,
+    now: Millis,
+) -> Result<(), Fault> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    base.db.lapse(conn, &rows, now).await
+}
+
+#[async_trait]
+impl<D: Dialect> Work<D> for Claiming<D> {
+    type Out = Vec<Claim>;
+    const COMMIT: Commit = Commit::Quick;
+
+    fn scope(&self) -> Scope {
+        if self.writes { Scope::Transaction } else { Scope::Statement }
+    }
+
+    fn repeats(&self) -> bool {
+        false
+    }
+
+    async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Self::Out, Fault> {
+        let mut lapsed = Vec::new();
+        if self.writes {
+            self.open(base, conn).await?;
+            lapsed = self.lapse(base, conn).await?;
+        }
+        let mut pick = Pick::new(self.lane, self.want, self.now, &self.stages);
+        pick.change(lapsed);
+        pick.inform(base, conn).await?;
+        pick.open(base);
+        pick.take(base, conn, &self.glance).await?;
+        let all_seen = pick.all_seen;
+        let claims = pick.renew(base, conn).await?;
+        let seen = Seen { now: self.now, newest: self.glance.newest };
+        base.holding().desks[self.lane].seen = all_seen.then_some(seen);
+        Ok(claims)
+    }
+}

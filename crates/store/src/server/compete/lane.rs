@@ -1,0 +1,126 @@
+//! One lane's view of an outbox whose relays compete.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use event::{Claim, Settled, Settlement, Source, StoreError, Want};
+
+use super::super::base::Base;
+use super::super::dialect::Dialect;
+use super::super::work::carried;
+use super::claim::{Taken, claim};
+use super::see::Seeing;
+use super::settle::{release, settle};
+use crate::compete::{Flight, Pace, Start};
+
+/// One lane of one handle.
+pub(in crate::server) struct CompetingLane<D: Dialect>(Arc<Lane<D>>);
+
+/// What the lane's turns share.
+pub(super) struct Lane<D: Dialect> {
+    pub(super) base: Arc<Base<D>>,
+    pub(super) index: usize,
+    /// Whose turn it is to claim: the turns of one lane never compete with each other.
+    pub(super) turn: tokio::sync::Mutex<()>,
+    pub(super) start: Mutex<Start>,
+    flight: Mutex<Flight>,
+    pace: Mutex<Pace>,
+}
+
+impl<D: Dialect> CompetingLane<D> {
+    /// Opens the lane that has the desk at `index`.
+    pub(in crate::server) fn new(base: Arc<Base<D>>, index: usize) -> CompetingLane<D> {
+        CompetingLane(Arc::new(Lane {
+            base,
+            index,
+            turn: tokio::sync::Mutex::new(()),
+            start: Mutex::new(Start::anywhere()),
+            flight: Mutex::default(),
+            pace: Mutex::default(),
+        }))
+    }
+}
+
+impl<D: Dialect> Lane<D> {
+    /// Opens what is in flight.
+    pub(super) fn flight(&self) -> MutexGuard<'_, Flight> {
+        self.flight.lock().expect("no rule panics while the flight is open")
+    }
+
+    /// Opens the pace.
+    pub(super) fn pace(&self) -> MutexGuard<'_, Pace> {
+        self.pace.lock().expect("no rule panics while the pace is open")
+    }
+
+    /// Remembers what a claim took, and returns it.
+    pub(super) fn keep(&self, taken: Taken) -> Vec<Claim> {
+        let Taken { claims, mut trails, now, until } = taken;
+        let mut flight = self.flight();
+        flight.forget(now);
+        for claim in &claims {
+            let trail = trails.remove(&claim.address.number).unwrap_or_default();
+            flight.keep(claim, trail, until);
+        }
+        claims
+    }
+
+    /// Looks whether there may be something to claim. Returns `None` if there may be, and else how
+    /// long nothing can change by time alone.
+    async fn look(&self, lease: Duration) -> Result<Option<Duration>, StoreError> {
+        let mut seeing = Seeing { lane: self.index, lease, start: &self.start };
+        let seen = self.base.work(&mut seeing).await?;
+        if seen.stirs() {
+            return Ok(None);
+        }
+        let dues = seen.waits.iter().filter_map(|waits| waits.due);
+        let next = dues.min().map_or(Duration::MAX, |due| due.since(seen.glance.now));
+        Ok(Some(next.max(Duration::from_millis(1))))
+    }
+}
+
+#[async_trait]
+impl<D: Dialect> Source for CompetingLane<D> {
+    async fn claim(&self, want: &Want) -> Result<Vec<Claim>, StoreError> {
+        self.0.pace().heard = *self.0.base.bell.borrow();
+        self.0.base.holding().lease = want.lease;
+        let (lane, want) = (self.0.clone(), *want);
+        carried(tokio::spawn(async move { claim(&lane, want).await })).await
+    }
+
+    async fn settle(&self, ends: &[Settlement]) -> Result<Settled, StoreError> {
+        let (lane, ends) = (self.0.clone(), ends.to_vec());
+        carried(tokio::spawn(async move { settle(&lane, ends).await })).await
+    }
+
+    async fn wait(&self, at_most: Duration) {
+        let until = Instant::now() + at_most;
+        let mut bell = self.0.base.bell.subscribe();
+        let lease = self.0.base.holding().lease;
+        let mut next = Duration::MAX;
+        for looks in 0.. {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || *bell.borrow_and_update() != self.0.pace().heard {
+                return;
+            }
+            let pause = self.0.pace().pause(looks).min(next).min(left);
+            if let Ok(rung) = tokio::time::timeout(pause, bell.changed()).await {
+                // The bell hangs as long as the handle does.
+                rung.expect("a lane keeps its bell");
+                return;
+            }
+            let lane = self.0.clone();
+            let look = carried(tokio::spawn(async move { lane.look(lease).await })).await;
+            match look {
+                Ok(None) => return,
+                Ok(Some(rest)) => next = rest,
+                Err(_) => next = Duration::MAX,
+            }
+        }
+    }
+
+    async fn release(&self) -> Result<(), StoreError> {
+        let lane = self.0.clone();
+        carried(tokio::spawn(async move { release(&lane).await })).await
+    }
+}

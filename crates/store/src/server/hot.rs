@@ -1,0 +1,154 @@
+//! Reading hot rows: nothing is written for them but their names in the lease row.
+
+use std::collections::BTreeMap;
+
+use event::{Address, Claim, Event, Fence, Shelf};
+
+use super::base::Base;
+use super::dialect::{Claims, Dialect};
+use super::fault::Fault;
+use super::pick::Pick;
+use crate::own::Desk;
+
+/// How many hot rows a claim looks at in vain, at the most; the cursors go on from there.
+const IN_VAIN: i64 = 20_000;
+/// The same for a claim that has rows open.
+const IN_VAIN_OPEN: i64 = 500;
+
+/// What one look at the hot rows showed.
+pub(crate) struct Shown<D: Claims> {
+    /// The rows, the oldest first, with number and shard.
+    pub(crate) line: Vec<(i64, u16, D::Row)>,
+    pub(crate) seen: D::Seen,
+    /// Where the look at each shard was to begin.
+    pub(crate) from: BTreeMap<u16, i64>,
+    /// Whether there may be more.
+    pub(crate) cut: bool,
+}
+
+/// What a look at the hot rows was for one shard.
+pub(crate) struct Sighted {
+    /// Where it was to begin.
+    pub(crate) from: i64,
+    /// Where the cursor stood.
+    pub(crate) before: i64,
+    /// The last row of the shard that was offered, if one was, and if any was shown.
+    pub(crate) shown: Option<Option<i64>>,
+    /// The last row of any shard that was offered.
+    pub(crate) reached: Option<i64>,
+    /// Whether there may be more.
+    pub(crate) open: bool,
+}
+
+impl Pick<'_> {
+    /// Takes hot rows.
+    pub(super) async fn hot<D: Dialect>(
+        &mut self,
+        base: &Base<D>,
+        conn: &mut D::Conn,
+    ) -> Result<(), Fault> {
+        let shards = self.stages.iter().filter(|stage| stage.hot).map(|stage| stage.shard);
+        let shards: Vec<u16> = shards.collect();
+        if self.room.closed || shards.is_empty() {
+            return Ok(());
+        }
+        let mut looked = 0;
+        while self.taken() < self.room.want.limit && looked < self.in_vain() {
+            let chunk = i64::try_from(self.room.want.limit - self.taken()).unwrap_or(i64::MAX);
+            let chunk = if looked == 0 { chunk } else { chunk.max(256) };
+            let shown = match self.rivals {
+                Some(_) => D::candidates(base, conn, self.lane, &shards, chunk).await?,
+                None => D::look(base, conn, self.lane, &shards, chunk).await?,
+            };
+            looked += shown.line.len() as i64;
+            let cut = shown.cut;
+            let stopped = self.offer(base, shown)?;
+            let lost = if self.rivals.is_some() { self.win_hot(base, conn).await? } else { 0 };
+            if lost == 0 && (stopped || !cut) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns how far the claim looks. What a competing one has taken is open until its end, so
+    /// it does not look far beyond that.
+    fn in_vain(&self) -> i64 {
+        if self.rivals.is_some() && self.taken() > 0 { IN_VAIN_OPEN } else { IN_VAIN }
+    }
+
+    /// Offers what one look showed. Returns whether no more should be looked at.
+    fn offer<D: Dialect>(&mut self, base: &Base<D>, shown: Shown<D>) -> Result<bool, Fault> {
+        let Shown { line, seen, from, cut } = shown;
+        let mut holding = base.holding();
+        let desk = &mut holding.desks[self.lane];
+        let before: BTreeMap<u16, i64> =
+            from.keys().map(|shard| (*shard, desk.cursor(*shard))).collect();
+        let mut last: BTreeMap<u16, Option<i64>> = BTreeMap::new();
+        let (mut stopped, mut reached) = (false, None);
+        for (seq, shard, row) in line {
+            let last = last.entry(shard).or_default();
+            if seq > before[&shard] {
+                self.stirred.insert(shard);
+            }
+            stopped = stopped || !self.take_hot::<D>(desk, &row, (seq, shard), before[&shard])?;
+            if !stopped {
+                *last = Some(seq);
+                reached = Some(seq);
+                D::passed(desk.part(shard), seq);
+            }
+        }
+        for (shard, before) in before {
+            let (from, shown, open) = (from[&shard], last.get(&shard).copied(), cut || stopped);
+            let sighted = Sighted { from, before, shown, reached, open };
+            D::saw(desk.part(shard), &seen, &sighted);
+        }
+        Ok(stopped)
+    }
+
+    /// Looks at one hot row. Returns `false` when no more should be looked at.
+    fn take_hot<D: Dialect>(
+        &mut self,
+        desk: &mut Desk,
+        row: &D::Row,
+        (seq, shard): (i64, u16),
+        before: i64,
+    ) -> Result<bool, Fault> {
+        if self.taken() == self.room.want.limit {
+            return Ok(false);
+        }
+        if !desk.lane.topics.take(D::topic(row)?) {
+            desk.part(shard).hand.skip(seq);
+            return Ok(true);
+        }
+        let address = Address { shelf: Shelf::Hot, shard, number: seq };
+        let event: Event = match D::event(row)? {
+            Ok(event) => event,
+            Err(cause) => {
+                desk.part(shard).hand.skip(seq);
+                self.bad.push((address, 0, cause));
+                return Ok(true);
+            }
+        };
+        let size = event.payload.len();
+        if !self.room.fits(size, self.taken()) {
+            return Ok(false);
+        }
+        if self.rivals.is_some() {
+            desk.part(shard).hand.skip(seq);
+            let (fence, due) = (Fence::default(), event.created);
+            self.claims.push(Claim { event, address, fence, due, attempt: 1, unexplained: 0 });
+            self.room.fill(size);
+            return Ok(true);
+        }
+        if desk.part(shard).offer_hot(address, event.key.as_deref(), before) {
+            let (fence, due) = (self.stage(shard).held.newest, event.created);
+            let claim = Claim { event, address, fence, due, attempt: 1, unexplained: 0 };
+            desk.keep(&claim, self.until, Vec::new());
+            self.claims.push(claim);
+            self.room.fill(size);
+            self.change(vec![shard]);
+        }
+        Ok(true)
+    }
+}

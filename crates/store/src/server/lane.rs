@@ -1,0 +1,121 @@
+//! One lane's view of the outbox.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use event::{Claim, Millis, Settled, Settlement, Source, StoreError, Want};
+
+use super::base::Base;
+use super::claim::claim;
+use super::dialect::Dialect;
+use super::glance::{Glance, Glancing};
+use super::lease::{Renewal, Renewing};
+use super::release::release;
+use super::settle::settle;
+use super::work::carried;
+use crate::own::May;
+
+/// The shortest and the longest time between two looks of a lane that waits.
+const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
+
+/// One lane of one handle.
+pub(super) struct ServerLane<D: Dialect> {
+    pub(super) base: Arc<Base<D>>,
+    pub(super) lane: usize,
+}
+
+#[async_trait]
+impl<D: Dialect> Source for ServerLane<D> {
+    async fn claim(&self, want: &Want) -> Result<Vec<Claim>, StoreError> {
+        {
+            let heard = *self.base.bell.borrow();
+            let mut holding = self.base.holding();
+            holding.lease = want.lease;
+            holding.desks[self.lane].heard = heard;
+        }
+        let (base, lane, want) = (self.base.clone(), self.lane, *want);
+        carried(tokio::spawn(async move { claim(&base, lane, want).await })).await
+    }
+
+    async fn settle(&self, ends: &[Settlement]) -> Result<Settled, StoreError> {
+        let (base, lane, ends) = (self.base.clone(), self.lane, ends.to_vec());
+        carried(tokio::spawn(async move { settle(&base, lane, ends).await })).await
+    }
+
+    async fn wait(&self, at_most: Duration) {
+        let until = Instant::now() + at_most;
+        let mut bell = self.base.bell.subscribe();
+        let mut pause = LOOK.0;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let rings = *bell.borrow_and_update();
+            let next = match self.look(rings).await {
+                Ok(Some(next)) if !left.is_zero() => next,
+                Err(_) if !left.is_zero() => LOOK.1,
+                _ => return,
+            };
+            let pause_now = pause.min(next).min(left);
+            if let Ok(rung) = tokio::time::timeout(pause_now, bell.changed()).await {
+                // The bell hangs as long as the handle does.
+                rung.expect("a lane keeps its bell");
+            }
+            pause = (pause * 2).min(LOOK.1);
+        }
+    }
+
+    async fn release(&self) -> Result<(), StoreError> {
+        let (base, lane) = (self.base.clone(), self.lane);
+        carried(tokio::spawn(async move { release(&base, lane).await })).await
+    }
+
+    fn stands_by(&self) -> bool {
+        self.base.holding().desks[self.lane].stands_by
+    }
+}
+
+impl<D: Dialect> ServerLane<D> {
+    async fn glance(&self, seen: Millis) -> Result<Glance<D>, StoreError> {
+        self.base.carry(Glancing { lane: self.lane, seen }).await
+    }
+
+    /// Looks whether there may be something to claim, and keeps the leases. Returns `None` if there
+    /// may be, and else how long nothing can change by time alone.
+    async fn look(&self, rings: u64) -> Result<Option<Duration>, StoreError> {
+        let (seen, heard, lease) = {
+            let holding = self.base.holding();
+            let desk = &holding.desks[self.lane];
+            (desk.seen, desk.heard, holding.lease)
+        };
+        if rings != heard {
+            return Ok(None);
+        }
+        let mut glance = self.glance(seen.map_or(Millis(i64::MIN), |seen| seen.now)).await?;
+        if seen.is_some_and(|seen| seen.newest < glance.newest) {
+            self.base.holding().desks[self.lane].seen = None;
+            glance = self.glance(Millis(i64::MIN)).await?;
+        }
+        let mut next = Duration::MAX;
+        let mut down = Renewing { until: glance.now + lease, renewals: Vec::new() };
+        {
+            let (holding, sharing) = (self.base.holding(), self.base.sharing());
+            for look in &glance.looks {
+                let may = holding.may(self.lane, look, lease);
+                let leaves = sharing.heirs.contains_key(&look.shard);
+                if may == May::Take || may == May::Keep && !leaves {
+                    return Ok(None);
+                }
+                let held = holding.held(look.shard).filter(|_| holding.runs_down(look, lease));
+                let renewal = |held| Renewal { shard: look.shard, held, out: None };
+                down.renewals.extend(held.map(renewal));
+                let moment = if may == May::Nothing { Some(look.until) } else { look.due };
+                let rest = moment.map_or(Duration::MAX, |moment| moment.since(look.now));
+                next = next.min(rest);
+            }
+        }
+        if !down.renewals.is_empty() {
+            self.base.carry(down).await?;
+        }
+        Ok(Some(next.max(Duration::from_millis(1))))
+    }
+}

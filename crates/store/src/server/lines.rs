@@ -1,0 +1,72 @@
+//! The connections of one handle: made when needed, kept when clean, closed when in doubt.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::dialect::Connects;
+use super::fault::{Fault, closed};
+use super::work::Commit;
+
+/// Connections of one kind.
+pub(super) struct Lines<D: Connects> {
+    commit: Commit,
+    room: Arc<Semaphore>,
+    free: Mutex<Vec<D::Conn>>,
+    closed: AtomicBool,
+}
+
+impl<D: Connects> Lines<D> {
+    /// Keeps at the most so many.
+    pub(super) fn new(commit: Commit, most: usize) -> Arc<Lines<D>> {
+        let (room, free) = (Arc::new(Semaphore::new(most)), Mutex::default());
+        Arc::new(Lines { commit, room, free, closed: AtomicBool::new(false) })
+    }
+
+    /// Borrows a connection, making one if none is free.
+    pub(super) async fn line(self: &Arc<Lines<D>>, db: &D) -> Result<Line<D>, Fault> {
+        let permit = self.room.clone().acquire_owned().await.map_err(|_| closed())?;
+        let free = self.free().pop();
+        let conn = match free {
+            Some(conn) => conn,
+            None => db.connect(self.commit).await?,
+        };
+        Ok(Line { conn, lines: self.clone(), _permit: permit })
+    }
+
+    fn free(&self) -> std::sync::MutexGuard<'_, Vec<D::Conn>> {
+        self.free.lock().expect("nothing panics while the free connections are open")
+    }
+
+    /// Closes every connection that is free, so that the next one is made anew.
+    pub(super) fn forget(&self) {
+        self.free().clear();
+    }
+
+    /// Closes everything.
+    pub(super) async fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        self.room.close();
+        let free = std::mem::take(&mut *self.free());
+        for conn in free {
+            D::hang_up(conn).await;
+        }
+    }
+}
+
+/// A borrowed connection. Dropped, it is closed; the server then undoes what was not committed.
+pub(super) struct Line<D: Connects> {
+    pub(super) conn: D::Conn,
+    lines: Arc<Lines<D>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl<D: Connects> Line<D> {
+    /// Gives the connection back: it is outside any transaction.
+    pub(super) fn put_back(self) {
+        if !self.lines.closed.load(Ordering::SeqCst) {
+            self.lines.free().push(self.conn);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What a claim picks, and what it must write down for it at the end.
+
+use std::collections::BTreeSet;
+
+use event::{Cause, Claim, Millis, Want};
+
+use super::base::Base;
+use super::claim::Stage;
+use super::compete::Rivals;
+use super::dialect::{Dialect, Holder};
+use super::fault::Fault;
+use super::glance::Glance;
+use super::lease::{Renewal, renew};
+use crate::own::Room;
+
+/// A claim under way.
+pub(super) struct Pick<'a> {
+    pub(super) lane: usize,
+    pub(super) room: Room,
+    pub(super) now: Millis,
+    pub(super) until: Millis,
+    pub(super) stages: &'a [Stage],
+    pub(super) claims: Vec<Claim>,
+    /// Whether every later row that is due was looked at.
+    pub(super) all_seen: bool,
+    /// Shards whose lease rows must name other hot rows.
+    pub(super) changed: BTreeSet<u16>,
+    /// Shards in which something was there to look at.
+    pub(super) stirred: BTreeSet<u16>,
+    /// Rows that are no events.
+    pub(super) bad: Vec<(event::Address, u32, Cause)>,
+    /// What a claim of competing relays has met; none, where shards are leased.
+    pub(super) rivals: Option<Rivals>,
+}
+
+impl<'a> Pick<'a> {
+    pub(super) fn new(lane: usize, want: Want, now: Millis, stages: &'a [Stage]) -> Pick<'a> {
+        Pick {
+            lane,
+            room: Room::new(want),
+            now,
+            until: now + want.lease,
+            stages,
+            claims: Vec::new(),
+            all_seen: true,
+            changed: BTreeSet::new(),
+            stirred: BTreeSet::new(),
+            bad: Vec::new(),
+            rivals: None,
+        }
+    }
+
+    pub(super) fn stage(&self, shard: u16) -> &Stage {
+        let stage = self.stages.iter().find(|stage| stage.shard == shard);
+        stage.expect("only shards of this claim are looked at")
+    }
+
+    pub(super) fn taken(&self) -> usize {
+        self.claims.len()
+    }
+
+    /// Remembers shards whose rows in flight changed.
+    pub(super) fn change(&mut self, shards: Vec<u16>) {
+        self.stirred.extend(&shards);
+        self.changed.extend(shards);
+    }
+
+    /// Tells fresh hands which keys wait for another attempt.
+    pub(super) async fn inform<D: Dialect>(
+        &self,
+        base: &Base<D>,
+        conn: &mut D::Conn,
+    ) -> Result<(), Fault> {
+        let fresh: Vec<u16> = {
+            let mut holding = base.holding();
+            let desk = &mut holding.desks[self.lane];
+            let shards = self.stages.iter().filter(|stage| stage.hot || stage.later);
+            shards.map(|stage| stage.shard).filter(|shard| !desk.part(*shard).informed).collect()
+        };
+        if fresh.is_empty() {
+            return Ok(());
+        }
+        let holders = base.db.holders(conn, &fresh).await?;
+        let mut holding = base.holding();
+        let desk = &mut holding.desks[self.lane];
+        for Holder { shard, number, birth, key, topic } in holders {
+            if desk.lane.topics.take(&topic) {
+                desk.part(shard).hand.hold(Some(&key), birth, number);
+            }
+        }
+        fresh.into_iter().for_each(|shard| desk.part(shard).informed = true);
+        Ok(())
+    }
+
+    /// Starts the claim in every shard that it may take rows of.
+    pub(super) fn open<D: Dialect>(&self, base: &Base<D>) {
+        let mut holding = base.holding();
+        for stage in self.stages.iter().filter(|stage| stage.hot || stage.later) {
+            holding.keep(stage.shard, stage.held);
+            let part = holding.desks[self.lane].part(stage.shard);
+            part.hand.open(stage.held.newest, self.until);
+        }
+    }
+
+    /// Takes what is due, on either shelf.
+    pub(super) async fn take<D: Dialect>(
+        &mut self,
+        base: &Base<D>,
+        conn: &mut D::Conn,
+        glance: &Glance<D>,
+    ) -> Result<(), Fault> {
+        let begins_hot = base.holding().desks[self.lane].turns.begin_hot();
+        if begins_hot {
+            self.hot(base, conn).await?;
+        }
+        let fresh = self.taken();
+        if self.claims.is_empty() {
+            self.later(base, conn, glance).await?;
+        } else {
+            self.all_seen = !self.stages.iter().any(|stage| stage.later);
+        }
+        let later = self.taken() - fresh;
+        if !begins_hot && !self.room.closed {
+            self.hot(base, conn).await?;
+        }
+        let hot = self.taken() - later;
+        // A competing claim that got nothing has had no turn.
+        if self.rivals.is_none() || !self.claims.is_empty() {
+            base.holding().desks[self.lane].turns.close(later, hot);
+        }
+        self.bury(base, conn).await
+    }
+
+    /// Renews the leases and names the hot rows in flight. What was lost meanwhile is not claimed.
+    pub(super) async fn renew<D: Dialect>(
+        mut self,
+        base: &Base<D>,
+        conn: &mut D::Conn,
+    ) -> Result<Vec<Claim>, Fault> {
+        let renewals: Vec<Renewal> = {
+            let holding = base.holding();
+            let renewed = |stage: &&Stage| {
+                stage.take || stage.runs_down || self.stirred.contains(&stage.shard)
+            };
+            let stages = self.stages.iter().filter(renewed);
+            let renewal = |&Stage { shard, held, .. }: &Stage| match self.changed.contains(&shard) {
+                true => Renewal::naming(&holding, shard, held),
+                false => Renewal { shard, held, out: None },
+            };
+            stages.map(renewal).collect()
+        };
+        let kept = renew(base, conn, self.until, &renewals).await?;
+        for Renewal { shard, .. } in renewals.iter().filter(|one| !kept.contains(&one.shard)) {
+            base.holding().lose(*shard);
+            self.claims.retain(|claim| claim.address.shard != *shard);
+        }
+        Ok(self.claims)
+    }
+}

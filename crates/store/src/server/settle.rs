@@ -1,0 +1,192 @@
+//! Settling: the lease first, then each row to where its outcome takes it, by primary key.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use async_trait::async_trait;
+use event::{Address, Fence, Millis, Moment, Outcome, Settled, Settlement, Shelf, StoreError};
+
+use super::base::Base;
+use super::dialect::Dialect;
+use super::fault::Fault;
+use super::moves::{End, Moving};
+use super::work::{Commit, Scope, Work};
+
+/// The rows whose outcomes are being written down: no outcome is written twice.
+pub(super) type Ending = HashSet<Address>;
+
+/// Settles for one lane.
+pub(super) async fn settle<D: Dialect>(
+    base: &Base<D>,
+    lane: usize,
+    ends: Vec<Settlement>,
+) -> Result<Settled, StoreError> {
+    let _settling = base.settling.read().await;
+    let mut settling = Settling::new(base, lane, ends);
+    let kept = match settling.fresh.contains(&true) {
+        true => base.work(&mut settling).await,
+        false => Ok(Kept::default()),
+    };
+    let _turn = base.turn.lock().await;
+    settling.apply(base, kept)
+}
+
+/// The shards that were still ours, and the clock.
+#[derive(Default)]
+pub(crate) struct Kept {
+    pub(crate) shards: BTreeSet<u16>,
+    pub(crate) now: Millis,
+}
+
+/// A shard as its lease row must show it, and how many of it were published.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owned {
+    pub(crate) shard: u16,
+    pub(crate) mark: Fence,
+    pub(crate) done: i64,
+}
+
+struct Settling {
+    lane: usize,
+    ends: Vec<Settlement>,
+    /// Which of them are in flight, each under the fence that it was given.
+    fresh: Vec<bool>,
+    /// The shards of those, with what their lease rows must show.
+    marks: BTreeMap<u16, Fence>,
+    /// What each of them had behind it.
+    behind: Vec<(u32, Vec<Moment>)>,
+    doubted: bool,
+}
+
+impl Settling {
+    fn new<D: Dialect>(base: &Base<D>, lane: usize, ends: Vec<Settlement>) -> Settling {
+        let holding = base.holding();
+        let mut ending = base.ending();
+        let (mut marks, mut behind) = (BTreeMap::new(), Vec::with_capacity(ends.len()));
+        let fresh = |end: &Settlement| {
+            let held = holding.held(end.address.shard);
+            let kept = holding.desks[lane].in_flight(end.address, end.fence);
+            let fresh = held.filter(|_| kept.is_some() && ending.insert(end.address));
+            behind
+                .push(kept.map(|(attempts, trail)| (attempts, trail.to_vec())).unwrap_or_default());
+            marks.extend(fresh.map(|held| (end.address.shard, held.mark)));
+            fresh.is_some()
+        };
+        let fresh = ends.iter().map(fresh).collect();
+        Settling { lane, ends, fresh, marks, behind, doubted: false }
+    }
+
+    fn fresh(&self) -> impl Iterator<Item = (&Settlement, &(u32, Vec<Moment>))> {
+        let ends = self.ends.iter().zip(&self.behind).zip(&self.fresh);
+        ends.filter(|(_, fresh)| **fresh).map(|(end, _)| end)
+    }
+
+    /// Tells whether all of it was published, and none of it ever refused.
+    fn is_plain(&self) -> bool {
+        self.fresh().all(|(end, _)| {
+            matches!(end.outcome, Outcome::Done(_)) && end.address.shelf == Shelf::Hot
+        })
+    }
+
+    /// Returns what the lease rows must show, and how many were published.
+    fn owned(&self) -> Vec<Owned> {
+        let mut done: BTreeMap<u16, i64> = BTreeMap::new();
+        for (end, _) in self.fresh().filter(|(end, _)| matches!(end.outcome, Outcome::Done(_))) {
+            *done.entry(end.address.shard).or_default() += 1;
+        }
+        let owned = |(shard, mark): (&u16, &Fence)| {
+            let done = done.get(shard).copied().unwrap_or(0);
+            Owned { shard: *shard, mark: *mark, done }
+        };
+        self.marks.iter().map(owned).collect()
+    }
+
+    /// Settles what was published at one stroke.
+    async fn stroke<D: Dialect>(&self, base: &Base<D>, conn: &mut D::Conn) -> Result<Kept, Fault> {
+        let end = |(end, _): (&Settlement, _)| match &end.outcome {
+            Outcome::Done(receipt) => {
+                Some(End { address: end.address, said: receipt.broker_id.clone() })
+            }
+            _ => None,
+        };
+        let rows: Vec<End<Option<String>>> = self.fresh().filter_map(end).collect();
+        let (now, owned) = (base.now(), self.owned());
+        base.db.stroke(conn, now, &base.owner, &owned, &rows, base.history).await
+    }
+
+    /// Asks the lease rows which shards nobody has taken since.
+    async fn open<D: Dialect>(&self, base: &Base<D>, conn: &mut D::Conn) -> Result<Kept, Fault> {
+        // Rows that leave the hot table need not be unnamed; those that stay must be.
+        let back = self.fresh().filter(|(end, _)| {
+            matches!(end.outcome, Outcome::Release { .. }) && end.address.shelf == Shelf::Hot
+        });
+        let back: Vec<i64> = back.map(|(end, _)| end.address.number).collect();
+        base.db.open(conn, base.now(), &base.owner, &self.owned(), &back).await
+    }
+
+    /// Takes in what was settled.
+    fn apply<D: Dialect>(
+        &self,
+        base: &Base<D>,
+        kept: Result<Kept, StoreError>,
+    ) -> Result<Settled, StoreError> {
+        let mut holding = base.holding();
+        for (end, _) in self.fresh() {
+            base.ending().remove(&end.address);
+        }
+        let lost: Vec<u16> = match &kept {
+            Ok(kept) => {
+                self.marks.keys().filter(|shard| !kept.shards.contains(shard)).copied().collect()
+            }
+            Err(_) if self.doubted => self.marks.keys().copied().collect(),
+            Err(_) => Vec::new(),
+        };
+        let ours = |holding: &crate::own::Holding, shard: &u16| {
+            holding.held(*shard).map(|held| held.mark) == self.marks.get(shard).copied()
+        };
+        for shard in lost {
+            if ours(&holding, &shard) {
+                holding.lose(shard);
+            }
+        }
+        let Kept { shards, now } = kept?;
+        let mut stale = Vec::new();
+        for (end, fresh) in self.ends.iter().zip(&self.fresh) {
+            let shard = end.address.shard;
+            if !fresh || !shards.contains(&shard) {
+                stale.push(end.id);
+            } else if ours(&holding, &shard) {
+                holding.desks[self.lane].settle(end.address, end.fence, &end.outcome, now);
+            }
+        }
+        Ok(Settled { settled: self.ends.len() - stale.len(), stale })
+    }
+}
+
+#[async_trait]
+impl<D: Dialect> Work<D> for Settling {
+    type Out = Kept;
+    const COMMIT: Commit = Commit::Quick;
+
+    fn scope(&self) -> Scope {
+        if self.is_plain() && D::ONE_STROKE { Scope::Statement } else { Scope::Transaction }
+    }
+
+    async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Kept, Fault> {
+        if self.is_plain() {
+            return self.stroke(base, conn).await;
+        }
+        let kept = self.open(base, conn).await?;
+        let mut moves = Moving::new(kept.now);
+        for (end, (attempts, trail)) in self.fresh() {
+            if kept.shards.contains(&end.address.shard) {
+                moves.add(end, *attempts, trail);
+            }
+        }
+        moves.write(base, conn).await?;
+        Ok(kept)
+    }
+
+    fn doubted(&mut self) {
+        self.doubted = true;
+    }
+}

@@ -1,0 +1,155 @@
+//! Work on the database, carried to its end: the one place that begins, commits and rolls back.
+//!
+//! After an error nothing but a rollback goes out on a connection, and one whose state is in doubt
+//! is closed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use event::{Cause, Code, StoreError};
+
+use super::base::Base;
+use super::dialect::{Connects, Dialect};
+use super::fault::Fault;
+
+/// How often work that had to yield to another's is done again.
+const AGAIN: u32 = 5;
+/// How long work may take before its connection is closed.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Whether a commit waits for the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Commit {
+    /// It does, as the server says: what was answered stays.
+    Sure,
+    /// It need not: a crash of the server costs a repetition, never an event.
+    Quick,
+}
+
+/// How work is set off from other work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Each statement for itself.
+    Statement,
+    /// One transaction, each statement of which sees what was committed before it.
+    Transaction,
+    /// One moment: a row that moves meanwhile is seen exactly once.
+    Moment,
+}
+
+/// Something to do on a connection.
+#[async_trait]
+pub(super) trait Work<D: Dialect>: Send {
+    /// What it answers once it is committed.
+    type Out: Send;
+    /// Whether its answer is a promise that must outlive a crash of the server.
+    const COMMIT: Commit;
+    /// Says how it is set off.
+    fn scope(&self) -> Scope {
+        Scope::Statement
+    }
+    /// Tells whether it may be done again after it was undone.
+    fn repeats(&self) -> bool {
+        true
+    }
+    /// Does it. After an error nothing more is asked of the connection.
+    async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Self::Out, Fault>;
+    /// Learns that it may or may not have been committed.
+    fn doubted(&mut self) {}
+}
+
+impl<D: Dialect> Base<D> {
+    /// Has work done by itself, whether or not the caller still waits.
+    pub(super) async fn carry<W>(self: &Arc<Base<D>>, mut work: W) -> Result<W::Out, StoreError>
+    where
+        W: Work<D> + 'static,
+        W::Out: 'static,
+    {
+        let base = self.clone();
+        carried(tokio::spawn(async move { base.work(&mut work).await })).await
+    }
+
+    /// Does work to its end; again, if it had to yield.
+    pub(super) async fn work<W: Work<D>>(&self, work: &mut W) -> Result<W::Out, StoreError> {
+        let mut tries = 1;
+        loop {
+            match tokio::time::timeout(PATIENCE, self.once(work)).await {
+                Ok(Ok(out)) => return Ok(out),
+                Ok(Err(fault)) if yields::<D>(&fault) && work.repeats() && tries < AGAIN => {
+                    tokio::time::sleep(Duration::from_millis(fastrand::u64(1..10 << tries))).await;
+                    tries += 1;
+                }
+                Ok(Err(fault)) => return Err(self.judged(fault)),
+                Err(_) => {
+                    work.doubted();
+                    let detail = format!("the server did not answer within {PATIENCE:?}");
+                    let cause = Cause::new(Code::StoreDown, detail);
+                    return Err(self.judged(StoreError::Down(cause).into()));
+                }
+            }
+        }
+    }
+
+    async fn once<W: Work<D>>(&self, work: &mut W) -> Result<W::Out, Fault> {
+        let mut line = self.lines(W::COMMIT).line(&self.db).await?;
+        let scope = work.scope();
+        if scope == Scope::Statement {
+            let out = work.run(self, &mut line.conn).await;
+            return match out {
+                Ok(out) => {
+                    line.put_back();
+                    Ok(out)
+                }
+                Err(fault) => {
+                    work.doubted();
+                    Err(fault)
+                }
+            };
+        }
+        D::begin(&mut line.conn, scope).await?;
+        match work.run(self, &mut line.conn).await {
+            Ok(out) => {
+                if let Err(fault) = D::commit(&mut line.conn).await {
+                    work.doubted();
+                    return Err(fault);
+                }
+                line.put_back();
+                Ok(out)
+            }
+            Err(fault) => {
+                if D::roll_back(&mut line.conn).await.is_ok() {
+                    line.put_back();
+                }
+                Err(fault)
+            }
+        }
+    }
+
+    /// Judges a fault. When the server is gone or has become a standby, so have the connections
+    /// that are free.
+    fn judged(&self, fault: Fault) -> StoreError {
+        let error = match fault {
+            Fault::Sql(error) => D::judge(&error),
+            Fault::Judged(error) => error,
+        };
+        if error.cause().code == Code::StoreDown {
+            self.forget_lines();
+        }
+        error
+    }
+}
+
+fn yields<D: Connects>(fault: &Fault) -> bool {
+    matches!(fault, Fault::Sql(error) if D::yields(error))
+}
+
+/// Waits for work that goes on by itself.
+pub(super) async fn carried<T>(
+    work: tokio::task::JoinHandle<Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    work.await.unwrap_or_else(|error| {
+        let detail = format!("work on the outbox ended early: {error}");
+        Err(StoreError::Broken(Cause::new(Code::StoreBroken, detail)))
+    })
+}
