@@ -175,8 +175,8 @@ statements! {
     find_sent_key_floor glance hand_over has_versions holders inbox_again inbox_begin inbox_finish
     inbox_look kept lapse lapse_later leases lock look_hot members new_later out_later put put_later
     read_hot read_later read_version release_later renew requeue requeue_lock requeue_order
-    retry_hot retry_later settle shards take take_chores there trim_inbox trim_relays trim_sent waits
-    write_version
+    retry_hot retry_later settle shards take take_chores there trim_inbox trim_relays trim_sent
+    waits write_version
 }
 
 /// The migrations, oldest first; the first makes the version table and counts as none.
