@@ -55,7 +55,8 @@ pub(crate) struct Global {
 /// Which outbox a command is about.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Which {
-    /// The database, instead of a config file: sqlite:PATH or postgres://USER@HOST/DATABASE.
+    /// The database, instead of a config file: sqlite:PATH, or postgres://USER@HOST/DATABASE, or
+    /// the same with mysql: or mariadb:.
     #[arg(long, value_name = "URL", help_heading = "Which outbox")]
     pub(crate) url: Option<String>,
     /// The table, together with --url.

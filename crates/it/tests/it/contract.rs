@@ -34,6 +34,7 @@ mod competing;
 mod plans;
 mod refusals;
 mod sharing;
+mod skipping;
 
 mod memory {
     it::contract!(it::ground::memory);
@@ -89,4 +90,40 @@ mod mariadb_old {
 
 mod mariadb_old_unshared {
     it::contract!(it::ground::mariadb_old_unshared);
+}
+
+mod mysql_skip_locked {
+    it::contract!(it::ground::mysql_skip_locked);
+}
+
+mod mysql_skip_locked_unshared {
+    it::contract!(it::ground::mysql_skip_locked_unshared);
+}
+
+mod mysql_cas {
+    it::contract!(it::ground::mysql_cas);
+}
+
+mod mysql_cas_unshared {
+    it::contract!(it::ground::mysql_cas_unshared);
+}
+
+mod mariadb_skip_locked {
+    it::contract!(it::ground::mariadb_skip_locked);
+}
+
+mod mariadb_cas_unshared {
+    it::contract!(it::ground::mariadb_cas_unshared);
+}
+
+mod mariadb_old_cas {
+    it::contract!(it::ground::mariadb_old_cas);
+}
+
+mod mariadb_old_preempt {
+    it::contract!(it::ground::mariadb_old_preempt);
+}
+
+mod mariadb_old_preempt_unshared {
+    it::contract!(it::ground::mariadb_old_preempt_unshared);
 }

@@ -19,7 +19,7 @@ pub(super) fn number(error: &sqlx::Error) -> Option<u16> {
 /// Judges an error by its number.
 pub(super) fn judge(error: &sqlx::Error) -> StoreError {
     match (number(error), error) {
-        (Some(number), sqlx::Error::Database(said)) => verdict(number, said.message()),
+        (Some(number), sqlx::Error::Database(database)) => verdict(number, database.message()),
         (
             None,
             sqlx::Error::Io(_)

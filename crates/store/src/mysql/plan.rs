@@ -102,8 +102,9 @@ pub(super) fn mistake(name: &str, sql: &Sql, table: &str, steps: &[Step]) -> Opt
     }
     let is = |step: &Step, of: &str| step.table == of || step.table == alias(of, table);
     for (of, index) in sql.indexes() {
-        let mut reads = steps.iter().filter(|step| is(step, of) && step.rows > FEW).peekable();
-        if reads.peek().is_some() && !reads.any(|step| step.key == *index) {
+        let reads = || steps.iter().filter(|step| is(step, of));
+        let many = reads().any(|step| step.rows > FEW);
+        if many && !reads().any(|step| step.key == *index) {
             return Some(format!("{name} does not use {index} of {of}"));
         }
     }
