@@ -7,6 +7,7 @@ use event::{Millis, StoreError};
 use sqlx::{PgConnection, Row};
 
 use super::base::Base;
+use super::compete;
 use super::connect::Commit;
 use super::error::Fault;
 use super::glance::clock;
@@ -58,14 +59,13 @@ fn shards(there: u16, wanted: u16) -> Finding {
 
 /// Says with which strategy the outbox is claimed, if anybody ever claimed from it.
 async fn strategy(base: &Base, conn: &mut PgConnection) -> Result<Finding, Fault> {
-    let row = base.sql.strategy.query().bind(base.now()).fetch_optional(conn).await?;
+    let (written, _) = compete::read(base, conn).await?;
     let mine = base.strategy;
-    let Some(row) = row else {
+    let Some(written) = written else {
         let detail = format!("{mine}, from the first claim on");
         return Ok(finding(Grade::Good, "strategy", detail));
     };
-    let written: &str = row.try_get(0)?;
-    Ok(match changed(mine, &base.table, Some(written)) {
+    Ok(match changed(mine, &base.table, Some(&written)) {
         Ok(()) => finding(Grade::Good, "strategy", mine.to_string()),
         Err(_) => {
             let detail = format!(

@@ -34,11 +34,18 @@ pub(in crate::postgres) async fn unchanged(
     base: &Base,
     conn: &mut PgConnection,
 ) -> Result<Millis, Fault> {
-    let row = base.sql.strategy.query().bind(base.now()).fetch_optional(conn).await?;
-    let written = row.as_ref().map(|row| row.try_get::<&str, _>(0)).transpose()?;
-    changed(base.strategy, &base.table, written)?;
-    let row = row.expect("only what was written down agrees");
-    Ok(Millis(row.try_get(1)?))
+    let (written, now) = read(base, conn).await?;
+    changed(base.strategy, &base.table, written.as_deref())?;
+    Ok(now)
+}
+
+/// Reads with which strategy the outbox is claimed, if anybody ever did, and the clock that rules.
+pub(in crate::postgres) async fn read(
+    base: &Base,
+    conn: &mut PgConnection,
+) -> Result<(Option<String>, Millis), Fault> {
+    let row = base.sql.strategy.query().bind(base.now()).fetch_one(conn).await?;
+    Ok((row.try_get(0)?, Millis(row.try_get(1)?)))
 }
 
 /// Whether the outbox is claimed with this relay's strategy.
@@ -87,9 +94,7 @@ impl Work for Adopting {
                 out.extend(named.into_iter().map(|seq| (shard, seq)));
             }
         }
-        // The look that opened the leases is older than a row that was written while it waited.
-        let written = base.sql.strategy.query().bind(base.now()).fetch_optional(&mut *conn).await?;
-        fact.written = written.map(|row| row.try_get(0)).transpose()?;
+        fact.written = read(base, conn).await?.0;
         let longest = fact.now + Leased::Shard.longest(self.lease);
         let last = base.sql.last_claims.query().bind(longest.0).fetch_optional(&mut *conn).await?;
         if let Some(row) = last {

@@ -11,6 +11,6 @@ mod see;
 mod settle;
 mod win;
 
-pub(super) use self::adopt::{adopt, unchanged};
+pub(super) use self::adopt::{adopt, read, unchanged};
 pub(super) use self::lane::CompetingLane;
 pub(super) use self::win::Rivals;
