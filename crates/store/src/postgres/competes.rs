@@ -133,8 +133,9 @@ impl Competes for Postgres {
         conn: &mut PgConnection,
         now: Option<i64>,
     ) -> Result<Option<(String, Millis)>, Fault> {
-        let row = self.sql.strategy.query().bind(now).fetch_optional(conn).await?;
-        row.map(|row| Ok((row.try_get(0)?, Millis(row.try_get(1)?)))).transpose()
+        let row = self.sql.strategy.query().bind(now).fetch_one(conn).await?;
+        let (written, now): (Option<String>, i64) = (row.try_get(0)?, row.try_get(1)?);
+        Ok(written.map(|written| (written, Millis(now))))
     }
 
     async fn write_strategy(

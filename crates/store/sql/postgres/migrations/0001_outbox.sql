@@ -124,7 +124,8 @@ CREATE INDEX {outbox}_sent_created ON {outbox}_sent (created_at);
 
 -- Who owns what, and until when. `fence` is the newest claim's, and `since` the one with which the
 -- lease was taken. `out_seq` names the hot rows in flight, and `out_until` when their claims end.
--- `sent` counts for ever. Most of each page is left free, so that a renewal stays on it.
+-- `sent` counts for ever. The owner of `strategy` is the strategy with which the outbox is claimed,
+-- once anybody has. Most of each page is left free, so that a renewal stays on it.
 CREATE TABLE {outbox}_lease (
     name text COLLATE "C" PRIMARY KEY,
     shard smallint,
@@ -138,7 +139,7 @@ CREATE TABLE {outbox}_lease (
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 INSERT INTO {outbox}_lease (name, shard)
 SELECT 'shard:' || shard, shard FROM generate_series(0, {mask}) AS shard;
-INSERT INTO {outbox}_lease (name) VALUES ('chores');
+INSERT INTO {outbox}_lease (name) VALUES ('chores'), ('strategy');
 
 -- Which relays are there. A relay that is not seen in time has no share of the shards.
 CREATE TABLE {outbox}_relay (
