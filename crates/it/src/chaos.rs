@@ -34,8 +34,8 @@ pub use told::Outcome;
 const PATIENCE: Duration = Duration::from_secs(45);
 /// How often the waiting of producers is looked for.
 const LOOK: Duration = Duration::from_millis(4);
-/// Which part of the events is put before there is a relay.
-const BEFORE: usize = 20;
+/// How many events are put before there is a relay: one in so many, and so many at the most.
+const BEFORE: (usize, usize) = (20, 1000);
 
 /// What shall happen.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ async fn happen(plan: &Plan, home: &dyn Home, tell: &(dyn Fn(&str) + Sync)) -> R
     let mut chance = Rng::with_seed(plan.seed);
     let destination = Arc::new(Destination::start(plan.seed).await?);
     let mut crew = Crew::hire(home, &mut chance).await?;
-    let first = demand(plan.events / BEFORE, 1, &destination);
+    let first = demand((plan.events / BEFORE.0).min(BEFORE.1), 1, &destination);
     crew.work(&first).await?;
     let alone = crew.took();
 
