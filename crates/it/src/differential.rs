@@ -1,8 +1,7 @@
 //! The model and a real store side by side: the same random operations, the same answers and the
 //! same rows after every one of them.
 //!
-//! A trace is all that its seed says. `POSTBOX_SEED` replays one, `POSTBOX_TRACES` says how many:
-//! 200 unless told otherwise, 1000 under `CI`.
+//! A trace is all that its seed says. `POSTBOX_SEED` replays one, `POSTBOX_TRACES` says how many.
 
 mod side;
 mod trace;
@@ -26,14 +25,15 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Reads the environment: other traces on every run, unless one is asked for.
-    pub fn from_env() -> Plan {
+    /// Reads the environment: other traces on every run, unless one is asked for. Under `CI` it is
+    /// `in_ci` of them, else a fifth of that.
+    pub fn from_env(in_ci: u64) -> Plan {
         let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
         let seed = number("POSTBOX_SEED");
         let usual = match (seed, std::env::var_os("CI")) {
             (Some(_), _) => 1,
-            (None, Some(_)) => 1000,
-            (None, None) => 200,
+            (None, Some(_)) => in_ci,
+            (None, None) => in_ci.div_ceil(5),
         };
         let traces = number("POSTBOX_TRACES").unwrap_or(usual);
         Plan { seed: seed.unwrap_or_else(|| fastrand::u64(..1 << 48)), traces }

@@ -17,7 +17,7 @@ Examples:
   postbox migrate                                every outbox of postbox.toml
   postbox migrate --url sqlite:orders.sqlite3
   postbox migrate --print > outbox.sql           for your own migrations; needs no config
-  postbox migrate --grants --service shop        the rights of the relay's account and the service's")]
+  postbox migrate --grants --service shop        the rights of the relay and of the service")]
 pub(crate) struct Migrate {
     /// Print the statements for an empty database, and change nothing.
     #[arg(long)]

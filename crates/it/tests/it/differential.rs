@@ -5,51 +5,26 @@ mod late;
 use it::differential::{Plan, compare};
 use it::ground;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn sqlite_answers_as_the_model_does() {
-    let plan = Plan::from_env();
-    println!("POSTBOX_SEED={} POSTBOX_TRACES={}", plan.seed, plan.traces);
-    compare(plan, ground::sqlite).await.unwrap();
+/// Makes a test of so many traces in CI of each store.
+macro_rules! stores {
+    ($($test:ident $ground:ident $traces:literal,)+) => {
+        $(
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                let plan = Plan::from_env($traces);
+                println!("POSTBOX_SEED={} POSTBOX_TRACES={}", plan.seed, plan.traces);
+                compare(plan, ground::$ground).await.unwrap();
+            }
+        )+
+    };
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn postgres_answers_as_the_model_does() {
-    let plan = Plan::from_env();
-    println!("POSTBOX_SEED={} POSTBOX_TRACES={}", plan.seed, plan.traces);
-    compare(plan, ground::postgres_unshared).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn postgres_with_skip_locked_answers_as_the_model_does() {
-    let plan = Plan::from_env();
-    println!("POSTBOX_SEED={} POSTBOX_TRACES={}", plan.seed, plan.traces);
-    compare(plan, ground::postgres_skip_locked_unshared).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn postgres_with_cas_answers_as_the_model_does() {
-    let plan = Plan::from_env();
-    println!("POSTBOX_SEED={} POSTBOX_TRACES={}", plan.seed, plan.traces);
-    compare(plan, ground::postgres_cas_unshared).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn mysql_answers_as_the_model_does() {
-    let plan = Plan::from_env();
-    println!("POSTBOX_SEED={} POSTBOX_TRACES={}", plan.seed, plan.traces);
-    compare(plan, ground::mysql_unshared).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn mariadb_answers_as_the_model_does() {
-    let plan = Plan::from_env();
-    println!("POSTBOX_SEED={} POSTBOX_TRACES={}", plan.seed, plan.traces);
-    compare(plan, ground::mariadb_unshared).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn mariadb_old_answers_as_the_model_does() {
-    let plan = Plan::from_env();
-    println!("POSTBOX_SEED={} POSTBOX_TRACES={}", plan.seed, plan.traces);
-    compare(plan, ground::mariadb_old_unshared).await.unwrap();
+stores! {
+    sqlite_answers_as_the_model_does sqlite 1000,
+    postgres_answers_as_the_model_does postgres_unshared 1000,
+    postgres_with_skip_locked_answers_as_the_model_does postgres_skip_locked_unshared 200,
+    postgres_with_cas_answers_as_the_model_does postgres_cas_unshared 200,
+    mysql_answers_as_the_model_does mysql_unshared 200,
+    mariadb_answers_as_the_model_does mariadb_unshared 200,
+    mariadb_old_answers_as_the_model_does mariadb_old_unshared 200,
 }
