@@ -11,7 +11,7 @@ mod see;
 mod settle;
 mod win;
 
-pub(super) use self::adopt::{adopt, read, unchanged};
+pub(super) use self::adopt::{adopt, unchanged};
 pub(super) use self::lane::CompetingLane;
 pub(crate) use self::see::{Seen, Waits};
 pub(crate) use self::win::Candidate;
