@@ -257,7 +257,7 @@ fn exit_codes_tell_wrong_from_misused() {
 fn what_check_refuses_run_refuses_too_with_the_same_words_and_code() {
     let http = CONFIG.replace("\"stdout\"", "\"http\"\nurl = \"https://stock.example.com\"");
     for (config, line) in [
-        (CONFIG.replace("sqlite:orders.sqlite3", "mysql://h/orders"), 3),
+        (CONFIG.replace("sqlite:orders.sqlite3", "oracle://h/orders"), 3),
         (CONFIG.replace("idle", "table = \"a b\"\nidle"), 4),
         (http.replace("https://", "https://me:canary@"), 8),
         (http.replace("[[route]]", "secrets = \"canary\"\n[[route]]"), 10),
@@ -279,7 +279,7 @@ fn what_check_refuses_run_refuses_too_with_the_same_words_and_code() {
     assert_eq!(said.trim(), ".: is a folder; name the file: ./postbox.toml");
     assert!(!home.ends(2, &["run", "-c", "nowhere.toml"]).contains("--url"));
     assert!(home.ends(2, &["status", "-c", "nowhere.toml"]).contains("--url"));
-    home.ends(2, &["status", "--url", "mysql://h/orders"]);
+    home.ends(2, &["status", "--url", "oracle://h/orders"]);
 }
 
 #[test]

@@ -174,14 +174,10 @@ servers! {
     mariadb_old "mariadb-10.5" 16 Own,
     mariadb_old_unshared "mariadb-10.5" 1 Own,
     mysql_skip_locked "mysql" 16 SkipLocked,
-    mysql_skip_locked_unshared "mysql" 1 SkipLocked,
     mysql_cas "mysql" 16 Cas,
-    mysql_cas_unshared "mysql" 1 Cas,
     mariadb_skip_locked "mariadb" 16 SkipLocked,
-    mariadb_cas_unshared "mariadb" 1 Cas,
+    mariadb_cas "mariadb" 16 Cas,
     mariadb_old_cas "mariadb-10.5" 16 Cas,
-    mariadb_old_preempt "mariadb-10.5" 16 Preempt,
-    mariadb_old_preempt_unshared "mariadb-10.5" 1 Preempt,
 }
 
 /// Tables that were left, by server and shards: to empty some is quicker than to make others.

@@ -16,14 +16,12 @@ pub enum Strategy {
     SkipLocked,
     /// Relays compete for rows; whoever comes second finds none.
     Cas,
-    /// Relays compete for rows, and mark them with a name of the claim.
-    Preempt,
 }
 
 impl Strategy {
     /// Every strategy.
-    pub const ALL: [Strategy; 5] =
-        [Strategy::Auto, Strategy::Own, Strategy::SkipLocked, Strategy::Cas, Strategy::Preempt];
+    pub const ALL: [Strategy; 4] =
+        [Strategy::Auto, Strategy::Own, Strategy::SkipLocked, Strategy::Cas];
 
     /// Returns its name, as a config writes it.
     pub const fn name(self) -> &'static str {
@@ -32,7 +30,6 @@ impl Strategy {
             Strategy::Own => "own",
             Strategy::SkipLocked => "skip_locked",
             Strategy::Cas => "cas",
-            Strategy::Preempt => "preempt",
         }
     }
 
@@ -46,9 +43,14 @@ impl Strategy {
         !matches!(self, Strategy::Auto | Strategy::Own)
     }
 
+    /// Chooses, where that is left to the database.
+    pub(crate) fn chosen(self) -> Strategy {
+        if self == Strategy::Auto { Strategy::Own } else { self }
+    }
+
     /// Chooses for a database that does only some, and says why another is refused.
     pub(crate) fn on(self, can: &[Strategy], why: &str) -> Result<Strategy, StoreError> {
-        let chosen = if self == Strategy::Auto { Strategy::Own } else { self };
+        let chosen = self.chosen();
         if can.contains(&chosen) {
             return Ok(chosen);
         }
@@ -77,7 +79,7 @@ mod tests {
         let can = [Strategy::Own, Strategy::Cas];
         assert_eq!(Strategy::Auto.on(&can, "").unwrap(), Strategy::Own);
         assert_eq!(Strategy::Cas.on(&can, "").unwrap(), Strategy::Cas);
-        let refused = Strategy::Preempt.on(&can, "so it is").unwrap_err();
-        assert!(refused.to_string().contains("strategy preempt: so it is; take own, cas"));
+        let refused = Strategy::SkipLocked.on(&can, "so it is").unwrap_err();
+        assert!(refused.to_string().contains("strategy skip_locked: so it is; take own, cas"));
     }
 }

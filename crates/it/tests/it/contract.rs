@@ -33,6 +33,7 @@ mod backlog;
 mod competing;
 mod plans;
 mod refusals;
+mod rights;
 mod sharing;
 mod skipping;
 
@@ -96,34 +97,18 @@ mod mysql_skip_locked {
     it::contract!(it::ground::mysql_skip_locked);
 }
 
-mod mysql_skip_locked_unshared {
-    it::contract!(it::ground::mysql_skip_locked_unshared);
-}
-
 mod mysql_cas {
     it::contract!(it::ground::mysql_cas);
-}
-
-mod mysql_cas_unshared {
-    it::contract!(it::ground::mysql_cas_unshared);
 }
 
 mod mariadb_skip_locked {
     it::contract!(it::ground::mariadb_skip_locked);
 }
 
-mod mariadb_cas_unshared {
-    it::contract!(it::ground::mariadb_cas_unshared);
+mod mariadb_cas {
+    it::contract!(it::ground::mariadb_cas);
 }
 
 mod mariadb_old_cas {
     it::contract!(it::ground::mariadb_old_cas);
-}
-
-mod mariadb_old_preempt {
-    it::contract!(it::ground::mariadb_old_preempt);
-}
-
-mod mariadb_old_preempt_unshared {
-    it::contract!(it::ground::mariadb_old_preempt_unshared);
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use async_trait::async_trait;
-use event::{EventId, Fence, Millis, Shelf, StoreError};
+use event::{EventId, Fence, Millis, Shelf};
 use sqlx::MySqlConnection;
 use sqlx::mysql::MySqlRow;
 
@@ -31,13 +31,13 @@ struct Open {
     id: String,
 }
 
-/// What was read of some shards, one after the other.
+/// What was read of some shards.
 #[derive(Default)]
 struct Next {
     /// The shards that were looked at.
     shards: Vec<u16>,
-    /// The rows by the places of their shards, and by their numbers.
-    line: BTreeMap<(usize, i64), MySqlRow>,
+    /// The rows by their numbers and shards.
+    line: BTreeMap<(i64, u16), MySqlRow>,
     /// Where the last shard's look ended, if there may be more.
     cut: Option<(u16, i64)>,
 }
@@ -61,10 +61,9 @@ async fn next(
             found.entry(rows::shard(&row, 9)?).or_default().push((rows::int(&row, 0)?, row));
         }
         for (shard, _) in some {
-            let place = next.shards.len();
             next.shards.push(*shard);
             for (seq, row) in found.remove(shard).unwrap_or_default() {
-                next.line.insert((place, seq), row);
+                next.line.insert((seq, *shard), row);
                 if next.line.len() as i64 == chunk {
                     next.cut = Some((*shard, seq));
                     return Ok(next);
@@ -106,10 +105,6 @@ impl MySql {
 
 #[async_trait]
 impl Competes for MySql {
-    fn chosen(asked: Strategy) -> Result<Strategy, StoreError> {
-        asked.on(&[Strategy::Own, Strategy::SkipLocked, Strategy::Cas, Strategy::Preempt], "")
-    }
-
     async fn see(
         base: &Base<MySql>,
         conn: &mut MySqlConnection,
@@ -156,10 +151,9 @@ impl Competes for MySql {
         let Next { shards, mut line, cut } = next(base, conn, &begins, chunk).await?;
         let end = |shard| cut.filter(|(last, _)| *last == shard).map(|(_, seq)| seq);
         for (seq, shard, row) in late(base, conn, lane, &shards, chunk, end).await? {
-            let place = shards.iter().position(|one| *one == shard);
-            line.insert((place.expect("only these shards were looked at"), seq), row);
+            line.insert((seq, shard), row);
         }
-        let line = line.into_iter().map(|((place, seq), row)| (seq, shards[place], row)).collect();
+        let line = line.into_iter().map(|((seq, shard), row)| (seq, shard, row)).collect();
         let (from, cut) = (begins.into_iter().collect(), cut.is_some());
         Ok(Shown { line, seen: Read::Apart, from, cut })
     }

@@ -155,7 +155,7 @@ async fn prepare(conn: &mut MySqlConnection, skips: bool) -> Result<(), Fault> {
     if skips && !skips_locked(&version) {
         let detail = format!(
             "strategy skip_locked: {version} has no SKIP LOCKED, which came with MariaDB 10.6; \
-             take own, cas or preempt"
+             take own or cas"
         );
         return Err(StoreError::Broken(Cause::new(Code::ConfigInvalid, detail)).into());
     }

@@ -32,7 +32,7 @@ pub(crate) use self::connect::home;
 use self::connect::options;
 use self::statements::Statements;
 use crate::given::check_table;
-use crate::server::{Competes, Dialect, Server};
+use crate::server::{Dialect, Server};
 use crate::{Setup, Strategy};
 
 /// The family's words for one outbox.
@@ -52,9 +52,4 @@ pub(crate) fn open(setup: &Setup) -> Result<Server<MySql>, StoreError> {
     let (table, options) = (setup.table.clone(), options(&setup.url)?);
     let skips = setup.strategy == Strategy::SkipLocked;
     Server::open(MySql { sql: Statements::new(&table), table, options, skips }, setup)
-}
-
-/// Chooses a strategy that the family can do.
-pub(crate) fn strategy(asked: Strategy) -> Result<Strategy, StoreError> {
-    MySql::chosen(asked)
 }

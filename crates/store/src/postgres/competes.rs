@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use async_trait::async_trait;
-use event::{EventId, Fence, Millis, StoreError};
+use event::{EventId, Fence, Millis};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
@@ -17,11 +17,6 @@ use crate::server::{Base, Candidate, Claimed, Competes, Fault, Glance, Seen, Sho
 
 #[async_trait]
 impl Competes for Postgres {
-    fn chosen(asked: Strategy) -> Result<Strategy, StoreError> {
-        let why = "it is for MySQL and MariaDB servers that have no SKIP LOCKED";
-        asked.on(&[Strategy::Own, Strategy::SkipLocked, Strategy::Cas], why)
-    }
-
     async fn see(
         base: &Base<Postgres>,
         conn: &mut PgConnection,

@@ -25,9 +25,9 @@ pub use self::app::{Tables, meaning};
 pub(crate) use self::connect::home;
 use self::connect::options;
 use self::statements::Statements;
+use crate::Setup;
 use crate::given::check_table;
-use crate::server::{Competes, Dialect, Server};
-use crate::{Setup, Strategy};
+use crate::server::{Dialect, Server};
 
 /// PostgreSQL's words for one outbox.
 pub(crate) struct Postgres {
@@ -43,9 +43,4 @@ pub(crate) fn open(setup: &Setup) -> Result<Server<Postgres>, StoreError> {
     check_table(&setup.table)?;
     let (table, options) = (setup.table.clone(), options(&setup.url)?);
     Server::open(Postgres { sql: Statements::new(&table), table, options }, setup)
-}
-
-/// Chooses a strategy that PostgreSQL can do.
-pub(crate) fn strategy(asked: Strategy) -> Result<Strategy, StoreError> {
-    Postgres::chosen(asked)
 }

@@ -66,7 +66,7 @@ impl<D: Dialect> Base<D> {
             let detail = format!("an outbox in {} needs at least 2 connections", D::NAME);
             return Err(refuse(detail));
         }
-        let strategy = D::chosen(setup.strategy)?;
+        let strategy = setup.strategy.chosen();
         let most = usize::from(setup.connections);
         let owner = uuid::Uuid::now_v7().to_string();
         Ok(Arc::new(Base {

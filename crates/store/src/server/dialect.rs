@@ -192,8 +192,6 @@ pub(crate) trait Claims: Leases {
 /// What competing relays ask: who is quicker, and with which strategy the outbox is claimed.
 #[async_trait]
 pub(crate) trait Competes: Claims {
-    /// Chooses a strategy that the server can do, and refuses another with the reason.
-    fn chosen(asked: Strategy) -> Result<Strategy, StoreError>;
     /// Looks at the clock and what waits in each shard for one lane, and whether a claim seems to
     /// last longer than any can.
     async fn see(

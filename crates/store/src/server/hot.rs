@@ -8,6 +8,7 @@ use super::base::Base;
 use super::dialect::{Claims, Dialect};
 use super::fault::Fault;
 use super::pick::Pick;
+use crate::Strategy;
 use crate::own::Desk;
 
 /// How many hot rows a claim looks at in vain, at the most; the cursors go on from there.
@@ -64,7 +65,10 @@ impl Pick<'_> {
             let cut = shown.cut;
             let stopped = self.offer(base, shown)?;
             let lost = if self.rivals.is_some() { self.win_hot(base, conn).await? } else { 0 };
-            if lost == 0 && (stopped || !cut) {
+            // Claims that wait for each other with rows of their own open may wait in a circle.
+            let waits = self.taken() > 0 && base.strategy != Strategy::SkipLocked;
+            let enough = if lost == 0 { stopped || !cut } else { waits };
+            if enough {
                 break;
             }
         }

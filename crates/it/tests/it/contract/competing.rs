@@ -195,12 +195,8 @@ async fn what_a_dead_owner_had_in_flight_is_unexplained_when_others_come_to_comp
 }
 
 #[tokio::test]
-async fn preempt_is_refused_on_postgres_and_competing_is_refused_on_sqlite() {
-    let postgres = Setup::new("postgres://postbox@127.0.0.1/orders");
-    let postgres = Setup { strategy: Strategy::Preempt, ..postgres };
-    let refused = store::open(&postgres).await.err().unwrap().to_string();
-    assert!(refused.contains("preempt: it is for MySQL"), "{refused}");
-    for strategy in [Strategy::SkipLocked, Strategy::Cas, Strategy::Preempt] {
+async fn relays_cannot_compete_in_a_file() {
+    for strategy in [Strategy::SkipLocked, Strategy::Cas] {
         let sqlite = Setup { strategy, ..Setup::new("sqlite:orders.sqlite3") };
         let refused = store::open(&sqlite).await.err().unwrap().to_string();
         assert!(refused.contains("a file has one writer at a time"), "{refused}");

@@ -48,25 +48,31 @@ pub(super) async fn claim<D: Dialect>(
         let desk = &mut holding.desks[lane.index];
         shards.iter().for_each(|shard| desk.part(*shard).passed = Passed::default());
     }
-    let taken = base.work(&mut Claiming { lane: lane.index, want, seen }).await;
+    let taken = base.work(&mut Claiming { lane: lane.index, want, seen, tried: false }).await;
     match taken {
         Ok(taken) => {
             lane.pace().claimed(taken.claims.len());
             Ok(lane.keep(taken))
         }
         Err(error) => {
-            // Where the lane stood is in doubt.
-            let mut holding = base.holding();
-            shards.into_iter().for_each(|shard| holding.desks[lane.index].clear(shard));
+            start_anew(base, lane.index, shards);
             Err(error)
         }
     }
+}
+
+/// Starts a lane again with nothing, where it is in doubt how far it has looked.
+fn start_anew<D: Dialect>(base: &Base<D>, lane: usize, shards: impl IntoIterator<Item = u16>) {
+    let mut holding = base.holding();
+    shards.into_iter().for_each(|shard| holding.desks[lane].clear(shard));
 }
 
 struct Claiming<D: Dialect> {
     lane: usize,
     want: Want,
     seen: Seen<D>,
+    /// Whether it was begun before, and had to yield to another claim.
+    tried: bool,
 }
 
 impl<D: Dialect> Claiming<D> {
@@ -95,11 +101,10 @@ impl<D: Dialect> Work<D> for Claiming<D> {
         Scope::Transaction
     }
 
-    fn repeats(&self) -> bool {
-        false
-    }
-
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Taken, Fault> {
+        if std::mem::replace(&mut self.tried, true) {
+            start_anew(base, self.lane, self.seen.waits.iter().map(|waits| waits.shard));
+        }
         let now = unchanged(base, conn).await?;
         if self.seen.astray {
             base.db.return_later(conn, now, longest(self.want.lease)).await?;
