@@ -3,6 +3,7 @@
 //! After an error nothing but a rollback goes out on a connection, and one whose state is in doubt
 //! is closed.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,7 +68,10 @@ impl<D: Dialect> Base<D> {
         W::Out: 'static,
     {
         let base = self.clone();
-        carried(tokio::spawn(async move { base.work(&mut work).await })).await
+        // Boxed, so that a spawned piece of work is compiled once for each kind of answer.
+        let done: Pin<Box<dyn Future<Output = _> + Send>> =
+            Box::pin(async move { base.work(&mut work).await });
+        carried(tokio::spawn(done)).await
     }
 
     /// Does work to its end; again, if it had to yield.
