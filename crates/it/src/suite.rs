@@ -57,6 +57,7 @@ macro_rules! contract {
             retries_and_fresh_rows_share_a_claim
             large_retries_leave_room_for_fresh_rows
             a_claim_for_one_row_takes_retries_and_fresh_rows_in_turns
+            a_claim_that_finds_nothing_takes_no_turn
             suspects_take_turns_with_fresh_rows
             a_suspect_is_claimed_alone
             a_suspect_that_was_settled_is_no_suspect

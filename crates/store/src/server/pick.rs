@@ -124,11 +124,19 @@ impl<'a> Pick<'a> {
             self.hot(base, conn).await?;
         }
         let hot = self.taken() - later;
-        // A competing claim that got nothing has had no turn.
-        if self.rivals.is_none() || !self.claims.is_empty() {
+        if self.had_its_turn() {
             base.holding().desks[self.lane].turns.close(later, hot);
         }
         self.bury(base, conn).await
+    }
+
+    /// Tells whether this was a turn: one that only keeps leases is none, and neither is a
+    /// competing one that got nothing.
+    fn had_its_turn(&self) -> bool {
+        match self.rivals {
+            Some(_) => !self.claims.is_empty(),
+            None => self.stages.iter().any(|stage| stage.hot || stage.later),
+        }
     }
 
     /// Renews the leases and names the hot rows in flight. What was lost meanwhile is not claimed.

@@ -96,6 +96,21 @@ pub async fn a_claim_for_one_row_takes_retries_and_fresh_rows_in_turns(ground: &
     assert_eq!(attempts, [2, 1, 2, 1, 2, 1]);
 }
 
+/// A claim that finds nothing, and only keeps the lease, takes no turn from fresh events.
+pub async fn a_claim_that_finds_nothing_takes_no_turn(ground: &dyn Ground) {
+    let one = relay(ground).await;
+    one.put(&[unkeyed()]).await;
+    let refused = one.claim_one().await;
+    one.end(&[refused], &retry(SECOND)).await;
+    ground.clock().advance(SECOND);
+    let again = one.claim_one().await;
+    ground.clock().advance(LEASE / 2);
+    assert_eq!(one.claim(1).await, []);
+    one.end(&[again], &release()).await;
+    one.put(&[unkeyed()]).await;
+    assert_eq!(one.claim_one().await.attempt, 1, "the retry has just had its turn");
+}
+
 /// Suspects go alone, one after another; fresh events have every second turn.
 pub async fn suspects_take_turns_with_fresh_rows(ground: &dyn Ground) {
     let one = relay(ground).await;
