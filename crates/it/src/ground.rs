@@ -163,6 +163,8 @@ servers! {
     postgres "postgres" 16 Own,
     postgres_unshared "postgres" 1 Own,
     postgres_18 "postgres-18" 16 Own,
+    postgres_18_skip_locked "postgres-18" 16 SkipLocked,
+    postgres_18_cas "postgres-18" 16 Cas,
     postgres_skip_locked "postgres" 16 SkipLocked,
     postgres_skip_locked_unshared "postgres" 1 SkipLocked,
     postgres_cas "postgres" 16 Cas,
@@ -174,10 +176,15 @@ servers! {
     mariadb_old "mariadb-10.5" 16 Own,
     mariadb_old_unshared "mariadb-10.5" 1 Own,
     mysql_skip_locked "mysql" 16 SkipLocked,
+    mysql_skip_locked_unshared "mysql" 1 SkipLocked,
     mysql_cas "mysql" 16 Cas,
+    mysql_cas_unshared "mysql" 1 Cas,
     mariadb_skip_locked "mariadb" 16 SkipLocked,
+    mariadb_skip_locked_unshared "mariadb" 1 SkipLocked,
     mariadb_cas "mariadb" 16 Cas,
+    mariadb_cas_unshared "mariadb" 1 Cas,
     mariadb_old_cas "mariadb-10.5" 16 Cas,
+    mariadb_old_cas_unshared "mariadb-10.5" 1 Cas,
 }
 
 /// Tables that were left, by server and shards: to empty some is quicker than to make others.

@@ -31,6 +31,7 @@ mod accounts;
 mod application;
 mod backlog;
 mod competing;
+mod history;
 mod plans;
 mod refusals;
 mod rights;
@@ -59,6 +60,14 @@ mod postgres_unshared {
 
 mod postgres_18 {
     it::contract!(it::ground::postgres_18);
+}
+
+mod postgres_18_skip_locked {
+    it::contract!(it::ground::postgres_18_skip_locked);
+}
+
+mod postgres_18_cas {
+    it::contract!(it::ground::postgres_18_cas);
 }
 
 mod postgres_skip_locked {
