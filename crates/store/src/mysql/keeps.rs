@@ -10,10 +10,10 @@ use sqlx::{AssertSqlSafe, MySqlConnection};
 use super::find::Shelves;
 use super::statements::{MIGRATIONS, migration};
 use super::template::Value;
-use super::{MySql, count, examine, grants, inbox, put, rows};
+use super::{MySql, count, examine, grants, history, inbox, put, rows};
 use crate::listing::find;
 use crate::server::rows::Cells;
-use crate::server::{Base, Connects, Fault, Keeps, Scope, broken};
+use crate::server::{Base, Connects, Fault, Keeps, Scope, SeenDay, broken};
 use crate::{Accounts, Finding};
 
 /// How many rows of history a step looks at, at each of two places, to find what is old.
@@ -27,6 +27,10 @@ const GONE: Duration = Duration::from_secs(86_400);
 
 /// For how many seconds a migration waits for another.
 const QUEUE: i64 = 20;
+
+fn step(keep: &Keep) -> i64 {
+    i64::try_from(keep.step).unwrap_or(i64::MAX)
+}
 
 #[async_trait]
 impl Keeps for MySql {
@@ -94,23 +98,32 @@ impl Keeps for MySql {
         Ok(Some(self.clock(conn, now).await?))
     }
 
+    async fn trim_sent(
+        &self,
+        conn: &mut MySqlConnection,
+        keep: &Keep,
+        now: Millis,
+    ) -> Result<u64, Fault> {
+        let step = step(keep);
+        let ask = self.sql.trim_sent.ask().give((now - keep.sent).0).give(step);
+        let old = ask.give(step.max(LOOK)).all(&mut *conn).await?;
+        let mut sent = 0;
+        for some in old.chunks(AT_ONCE) {
+            let key = |row| Ok(vec![rows::int(row, 0)?.into(), rows::int(row, 1)?.into()]);
+            let named = some.iter().map(key).collect::<Result<Vec<Vec<Value>>, Fault>>()?;
+            sent += self.sql.drop_sent.ask().rows(named).run(&mut *conn).await?.rows_affected();
+        }
+        Ok(sent)
+    }
+
     async fn trim(
         &self,
         conn: &mut MySqlConnection,
         keep: &Keep,
         now: Millis,
-    ) -> Result<(u64, u64), Fault> {
-        let step = i64::try_from(keep.step).unwrap_or(i64::MAX);
-        let ask = self.sql.trim_sent.ask().give((now - keep.sent).0).give(step);
-        let old = ask.give(step.max(LOOK)).all(&mut *conn).await?;
-        let mut sent = 0;
-        for some in old.chunks(AT_ONCE) {
-            let named = some.iter().map(|row| Ok(vec![rows::int(row, 0)?.into()]));
-            let named = named.collect::<Result<Vec<Vec<Value>>, Fault>>()?;
-            sent += self.sql.drop_sent.ask().rows(named).run(&mut *conn).await?.rows_affected();
-        }
+    ) -> Result<u64, Fault> {
         let before = (now - keep.inbox).0;
-        let ask = self.sql.trim_inbox.ask().give(before).give(step).give(now.0);
+        let ask = self.sql.trim_inbox.ask().give(before).give(step(keep)).give(now.0);
         let mut old = Vec::new();
         for row in ask.all(&mut *conn).await? {
             let group = row.cell_bytes(0)?.map(<[u8]>::to_vec);
@@ -127,7 +140,29 @@ impl Keeps for MySql {
             inbox += gone.rows_affected();
         }
         self.sql.trim_relays.ask().give((now - GONE).0).run(conn).await?;
-        Ok((sent, inbox))
+        Ok(inbox)
+    }
+
+    async fn days(
+        &self,
+        conn: &mut MySqlConnection,
+        slots: &[i64],
+        most: i64,
+    ) -> Result<BTreeMap<i64, SeenDay>, Fault> {
+        history::days(&self.sql, conn, slots, most).await
+    }
+
+    /// Whatever changes a table commits by itself.
+    const DROPS: Scope = Scope::Statement;
+    /// Whoever settles waits behind a trial for as long as it lasts.
+    const BACK_OFF: Duration = Duration::from_secs(60);
+
+    async fn hold_day(&self, _: &mut MySqlConnection, _: i64) -> Result<bool, Fault> {
+        Ok(true)
+    }
+
+    async fn drop_day(&self, conn: &mut MySqlConnection, slot: i64) -> Result<bool, Fault> {
+        history::truncate(&self.table, conn, slot).await
     }
 
     async fn find(

@@ -13,6 +13,7 @@ mod examine;
 mod find;
 mod flight;
 mod grants;
+mod history;
 mod inbox;
 mod keeps;
 mod leases;

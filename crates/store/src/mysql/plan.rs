@@ -36,7 +36,7 @@ const SORTING: [&str; 13] = [
 ];
 
 /// Statements that read an index from its beginning, in its order, up to a limit.
-const ORDERED: [&str; 6] = ["behind", "edges", "find_hot_id", "see", "trim_sent", "waits"];
+const ORDERED: [&str; 7] = ["behind", "days", "edges", "find_hot_id", "see", "trim_sent", "waits"];
 
 /// One step: a table, how it is read and by which index, how many rows are expected there, and
 /// what else is done.

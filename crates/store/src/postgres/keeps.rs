@@ -1,5 +1,6 @@
 //! What is put, taken in, listed, trimmed and looked after.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,9 +10,9 @@ use sqlx::{AssertSqlSafe, PgConnection, Row};
 
 use super::find::Shelves;
 use super::statements::{MIGRATIONS, migration};
-use super::{Postgres, examine, grants, inbox, put};
+use super::{Postgres, examine, grants, history, inbox, put};
 use crate::listing::{RECENT, counts, find};
-use crate::server::{Base, Fault, Keeps, Scope};
+use crate::server::{Base, Fault, Keeps, Scope, SeenDay};
 use crate::{Accounts, Finding};
 
 /// How many rows of history a step looks at, at each of two places, to find what is old.
@@ -19,6 +20,10 @@ const LOOK: i64 = 1_000;
 
 /// How long a relay that was not seen is remembered.
 const GONE: Duration = Duration::from_secs(86_400);
+
+fn step(keep: &Keep) -> i64 {
+    i64::try_from(keep.step).unwrap_or(i64::MAX)
+}
 
 /// Reads identities.
 fn ids(rows: &[PgRow]) -> Result<Vec<EventId>, Fault> {
@@ -85,20 +90,43 @@ impl Keeps for Postgres {
         Ok(row.map(|row| row.try_get(0)).transpose()?.map(Millis))
     }
 
-    async fn trim(
+    async fn trim_sent(
         &self,
         conn: &mut PgConnection,
         keep: &Keep,
         now: Millis,
-    ) -> Result<(u64, u64), Fault> {
-        let step = i64::try_from(keep.step).unwrap_or(i64::MAX);
+    ) -> Result<u64, Fault> {
+        let step = step(keep);
         let query = self.sql.trim_sent.query().bind((now - keep.sent).0).bind(step);
-        let query = query.bind(step.max(LOOK));
-        let sent = query.execute(&mut *conn).await?.rows_affected();
-        let query = self.sql.trim_inbox.query().bind((now - keep.inbox).0).bind(step).bind(now.0);
-        let inbox = query.execute(&mut *conn).await?.rows_affected();
+        Ok(query.bind(step.max(LOOK)).execute(conn).await?.rows_affected())
+    }
+
+    async fn trim(&self, conn: &mut PgConnection, keep: &Keep, now: Millis) -> Result<u64, Fault> {
+        let query = self.sql.trim_inbox.query().bind((now - keep.inbox).0).bind(step(keep));
+        let inbox = query.bind(now.0).execute(&mut *conn).await?.rows_affected();
         self.sql.trim_relays.query().bind((now - GONE).0).execute(conn).await?;
-        Ok((sent, inbox))
+        Ok(inbox)
+    }
+
+    async fn days(
+        &self,
+        conn: &mut PgConnection,
+        slots: &[i64],
+        most: i64,
+    ) -> Result<BTreeMap<i64, SeenDay>, Fault> {
+        history::days(&self.sql, conn, slots, most).await
+    }
+
+    const DROPS: Scope = Scope::Transaction;
+    const BACK_OFF: Duration = Duration::ZERO;
+
+    async fn hold_day(&self, conn: &mut PgConnection, slot: i64) -> Result<bool, Fault> {
+        history::hold(&self.table, conn, slot).await
+    }
+
+    async fn drop_day(&self, conn: &mut PgConnection, slot: i64) -> Result<bool, Fault> {
+        history::truncate(&self.table, conn, slot).await?;
+        Ok(true)
     }
 
     async fn find(

@@ -9,6 +9,7 @@ mod error;
 mod examine;
 mod find;
 mod grants;
+mod history;
 mod inbox;
 mod keeps;
 mod leases;

@@ -54,6 +54,7 @@ const LARGE: [&str; 5] = ["", "_later", "_dead", "_sent", "_inbox"];
 
 /// Says what is wrong with how a statement is run, if anything is.
 pub(super) fn mistake(name: &str, sql: &Sql, table: &str, steps: &[String]) -> Option<String> {
+    let steps: Vec<String> = steps.iter().map(|step| whole(step, table)).collect();
     let tells = |text: &str| steps.iter().any(|step| step.contains(text));
     let unused = |index: &&String| {
         !tells(&format!("using {index} on")) && !tells(&format!("Arbiter Indexes: {index}"))
@@ -62,7 +63,7 @@ pub(super) fn mistake(name: &str, sql: &Sql, table: &str, steps: &[String]) -> O
         return Some(format!("{name} does not use {index}"));
     }
     let large = LARGE.map(|end| format!("{table}{end}"));
-    if let Some(table) = large.iter().find(|table| reads_all(steps, table)) {
+    if let Some(table) = large.iter().find(|table| reads_all(&steps, table)) {
         return Some(format!("{name} reads all of {table}"));
     }
     let sorts = |step: &String| node(step).starts_with("Sort  (");
@@ -70,8 +71,24 @@ pub(super) fn mistake(name: &str, sql: &Sql, table: &str, steps: &[String]) -> O
     sorts.then(|| format!("{name} sorts what it reads"))
 }
 
+/// Writes a step with the name of the history for each of its days, and so for its indexes.
+fn whole(step: &str, table: &str) -> String {
+    let history = format!("{table}_sent");
+    let word = |word: &str| match word.rsplit_once('_') {
+        Some((all, day)) if all.starts_with(&history) && day.len() == 1 => all.to_owned(),
+        _ => word.to_owned(),
+    };
+    step.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
 fn node(step: &str) -> &str {
     step.trim_start().trim_start_matches("->  ")
+}
+
+/// Returns the step that a step is a part of.
+fn parent(steps: &[String], at: usize) -> Option<usize> {
+    let depth = |step: &String| step.len() - step.trim_start().len();
+    (0..at).rev().find(|above| depth(&steps[*above]) < depth(&steps[at]))
 }
 
 /// Tells whether a step reads a table neither in a range of an index nor up to a limit.
@@ -80,13 +97,16 @@ fn reads_all(steps: &[String], table: &str) -> bool {
         let rest = step.split_once(" Scan").and_then(|(_, rest)| rest.split_once(" on "));
         rest.and_then(|(_, rest)| rest.split(' ').next()) == Some(table)
     };
-    let is = |at: Option<usize>, text: &str| {
-        at.and_then(|at| steps.get(at)).is_some_and(|step| node(step).starts_with(text))
+    let is = |at: Option<usize>, texts: &[&str]| {
+        let step = at.and_then(|at| steps.get(at)).map(|step| node(step));
+        step.is_some_and(|step| texts.iter().any(|text| step.starts_with(text)))
     };
-    let bounds = ["Index Cond", "TID Cond"];
     let unbounded = |at: usize| {
-        let in_place = bounds.iter().any(|bound| is(Some(at + 1), bound));
-        !in_place && !is(at.checked_sub(1), "Limit  (")
+        let mut above = parent(steps, at);
+        if is(above, &["Append  (", "Merge Append  ("]) {
+            above = above.and_then(|above| parent(steps, above));
+        }
+        !is(Some(at + 1), &["Index Cond", "TID Cond"]) && !is(above, &["Limit  ("])
     };
     (0..steps.len()).any(|at| reads(&steps[at]) && unbounded(at))
 }

@@ -46,10 +46,9 @@ impl Sql {
 
 /// Reads which indexes a statement's header names.
 fn indexes(file: &str, table: &str) -> Vec<String> {
-    const KEYS: [(&str, &str); 6] = [
+    const KEYS: [(&str, &str); 5] = [
         ("hot table", "pkey"),
         ("later table", "later_pkey"),
-        ("history", "sent_pkey"),
         ("inbox", "inbox_pkey"),
         ("lease", "lease_pkey"),
         ("relays", "relay_pkey"),
@@ -103,15 +102,15 @@ macro_rules! statements {
 }
 
 statements! {
-    attend behind claim_hot claim_later clock count count_sent dead_hot dead_later depart done_hot
-    done_later drop_hot drop_later due_later find_dead find_dead_floor find_dead_id find_hot
-    find_hot_floor find_hot_id find_hot_near find_later find_later_floor find_later_id find_sent
-    find_sent_floor find_sent_id find_sent_key find_sent_key_floor free_leases glance hand_over
-    has_versions holders inbox_begin inbox_finish inbox_look lapse lapse_later last_claims lock
-    members move_free move_hot new_later others put put_later read_hot read_version release_later
-    renew requeue requeue_order retry_hot retry_later return_later see settle settle_gone
-    settle_sent shards still strategy take take_chores take_in trim_inbox trim_relays trim_sent
-    win_free win_later write_strategy write_version
+    attend behind claim_hot claim_later clock count count_sent days dead_hot dead_later depart
+    done_hot done_later drop_hot drop_later due_later find_dead find_dead_floor find_dead_id
+    find_hot find_hot_floor find_hot_id find_hot_near find_later find_later_floor find_later_id
+    find_sent find_sent_floor find_sent_id find_sent_key find_sent_key_floor free_leases glance
+    hand_over has_versions holders inbox_begin inbox_finish inbox_look lapse lapse_later last_claims
+    lock members move_free move_hot new_later others put put_later read_hot read_version
+    release_later renew requeue requeue_order retry_hot retry_later return_later see settle
+    settle_gone settle_sent shards still strategy take take_chores take_in trim_inbox trim_relays
+    trim_sent win_free win_later write_strategy write_version
 }
 
 /// The migrations, oldest first; the first makes the version table and counts as none.

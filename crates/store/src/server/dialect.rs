@@ -4,6 +4,7 @@
 //! this folder. Every statement is a dialect's.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use event::{
@@ -16,6 +17,7 @@ use super::compete::{Candidate, Seen};
 use super::due::DueRow;
 use super::fault::Fault;
 use super::glance::Glance;
+use super::history::Seen as SeenDay;
 use super::hot::{Shown, Sighted};
 use super::lease::{Grant, LeaseRow, Renewal};
 use super::moves::End;
@@ -390,13 +392,31 @@ pub(crate) trait Keeps: Connects {
         owner: &str,
         lease: i64,
     ) -> Result<Option<Millis>, Fault>;
-    /// Trims what is older than it must be kept. Returns how much of history and of inbox memory.
-    async fn trim(
+    /// Trims some history that is older than it must be kept, row by row. Returns how much.
+    async fn trim_sent(
         &self,
         conn: &mut Self::Conn,
         keep: &Keep,
         now: Millis,
-    ) -> Result<(u64, u64), Fault>;
+    ) -> Result<u64, Fault>;
+    /// Trims whatever else is older than it must be kept. Returns how much inbox memory.
+    async fn trim(&self, conn: &mut Self::Conn, keep: &Keep, now: Millis) -> Result<u64, Fault>;
+    /// Looks at days of history by their slots, at so many rows of each at the most.
+    async fn days(
+        &self,
+        conn: &mut Self::Conn,
+        slots: &[i64],
+        most: i64,
+    ) -> Result<BTreeMap<i64, SeenDay>, Fault>;
+    /// How dropping a day is set off.
+    const DROPS: Scope;
+    /// How long nobody tries again after a day could not be dropped: what a trial costs others.
+    const BACK_OFF: Duration;
+    /// Keeps others from a day that is to be dropped, where that is possible. Returns whether it
+    /// was, without waiting for them.
+    async fn hold_day(&self, conn: &mut Self::Conn, slot: i64) -> Result<bool, Fault>;
+    /// Drops a day of history at once. Returns whether it could be, without waiting long.
+    async fn drop_day(&self, conn: &mut Self::Conn, slot: i64) -> Result<bool, Fault>;
     /// Lists a page.
     async fn find(
         base: &Base<Self>,

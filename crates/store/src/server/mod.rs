@@ -16,6 +16,7 @@ mod due;
 mod examine;
 mod fault;
 mod glance;
+mod history;
 mod hot;
 mod inbox;
 mod lane;
@@ -50,6 +51,7 @@ pub(crate) use self::due::DueRow;
 pub(crate) use self::examine::outline;
 pub(crate) use self::fault::{Fault, broken, down};
 pub(crate) use self::glance::Glance;
+pub(crate) use self::history::Seen as SeenDay;
 pub(crate) use self::hot::{Shown, Sighted};
 use self::inbox::ServerInbox;
 use self::lane::ServerLane;
@@ -92,7 +94,7 @@ impl<D: Dialect> Outbox for Server<D> {
     }
 
     fn chores(&self) -> Arc<dyn Chores> {
-        Arc::new(ServerChores(self.base.clone()))
+        Arc::new(ServerChores::new(self.base.clone()))
     }
 
     fn inbox(&self) -> Arc<dyn Inbox> {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use event::{Begun, Outcome, Receipt, Topics, Want};
+use event::{Begun, Keep, Outcome, Receipt, Topics, Want};
 use it::world::need;
 use postbox::{Event, Outbox};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
@@ -42,6 +42,13 @@ impl Place {
         Setup { url: url.into(), ..self.setup.clone() }
     }
 
+    /// Makes all history nine days older.
+    async fn age(&self) {
+        let mut conn = PgConnection::connect(&self.setup.url).await.unwrap();
+        let age = format!("UPDATE {}_sent SET sent_at = sent_at - 9 * 86400000", self.setup.table);
+        sqlx::raw_sql(AssertSqlSafe(age)).execute(&mut conn).await.unwrap();
+    }
+
     /// Asks something in the database as an account, and returns why it is refused.
     async fn refused(&self, account: &str, sql: &str) -> String {
         let url = self.as_account(account).url;
@@ -63,10 +70,18 @@ async fn the_relays_account_does_its_work_and_reads_no_business_table() {
     let ends = claims.iter().map(|claim| claim.end(Outcome::Done(Receipt { broker_id: None })));
     let settled = lane.settle(&ends.collect::<Vec<_>>()).await.unwrap();
     assert_eq!(settled.settled, 1);
+    place.age().await;
+    let day = Duration::from_secs(86_400);
+    let keep = Keep { sent: 7 * day, inbox: 14 * day, step: 10, lease: want.lease };
+    assert_eq!(relay.chores().sweep(&keep).await.unwrap().sent, 1, "a day of history goes");
     relay.close().await;
-    for denied in
-        ["SELECT id FROM {outbox}_orders", "DROP TABLE {outbox}", "DELETE FROM {outbox}_lease"]
-    {
+    for denied in [
+        "SELECT id FROM {outbox}_orders",
+        "DROP TABLE {outbox}",
+        "DELETE FROM {outbox}_lease",
+        "TRUNCATE {outbox}_dead",
+        "DROP TABLE {outbox}_sent_0",
+    ] {
         let why = place.refused(&place.accounts.relay, denied).await;
         assert!(why.contains("permission denied") || why.contains("must be owner"), "{why}");
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use event::{Begun, Outcome, Receipt, Topics, Want};
+use event::{Begun, Keep, Outcome, Receipt, Topics, Want};
 use it::session::Session;
 use it::world::need;
 use postbox::{Event, Outbox};
@@ -41,6 +41,9 @@ async fn each_account_does_its_work_and_nothing_else(server: &str) {
     session.run(made + &owner.grants(&accounts)).await.unwrap();
     service(&as_account(&setup, &accounts.service)).await;
     relay(&as_account(&setup, &accounts.relay)).await;
+    let older = "sent_at = sent_at - 9 * 86400000, slot = sent_at DIV 86400000 % 16";
+    session.run(format!("UPDATE {table}_sent SET {older}")).await.unwrap();
+    retention(&as_account(&setup, &accounts.relay)).await;
 }
 
 async fn service(setup: &Setup) {
@@ -78,11 +81,23 @@ async fn relay(setup: &Setup) {
         lane.release().await.unwrap();
         relay.close().await;
     }
-    for denied in
-        ["SELECT id FROM {outbox}_orders", "DROP TABLE {outbox}", "DELETE FROM {outbox}_lease"]
-    {
+    for denied in [
+        "SELECT id FROM {outbox}_orders",
+        "DROP TABLE {outbox}",
+        "DELETE FROM {outbox}_lease",
+        "TRUNCATE TABLE {outbox}_dead",
+    ] {
         refused(setup, denied).await;
     }
+}
+
+/// Drops a day of history.
+async fn retention(setup: &Setup) {
+    let relay = store::open(setup).await.unwrap();
+    let day = Duration::from_secs(86_400);
+    let keep = Keep { sent: 7 * day, inbox: 14 * day, step: 10, lease: Duration::from_secs(30) };
+    assert_eq!(relay.chores().sweep(&keep).await.unwrap().sent, 2);
+    relay.close().await;
 }
 
 #[tokio::test]

@@ -82,9 +82,10 @@ CREATE TABLE IF NOT EXISTS {outbox}_dead (
     KEY {outbox}_dead_created (created_at, event_id)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
 
--- What was published, for as long as history is kept. Numbers grow with `sent_at`.
+-- What was published, for as long as history is kept: a ring of 16 days, each in a partition of its
+-- own, so that a day goes at once. A row's day is that of `sent_at`. Numbers grow with it.
 CREATE TABLE IF NOT EXISTS {outbox}_sent (
-    number BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    number BIGINT NOT NULL AUTO_INCREMENT,
     seq BIGINT NOT NULL,
     event_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     topic VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
@@ -98,10 +99,13 @@ CREATE TABLE IF NOT EXISTS {outbox}_sent (
     trail MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
     broker_message_id TEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
     sent_at BIGINT NOT NULL,
+    slot TINYINT NOT NULL DEFAULT (sent_at DIV 86400000 % 16),
+    PRIMARY KEY (number, slot),
     KEY {outbox}_sent_id (event_id),
     KEY {outbox}_sent_key (biz_key, created_at, event_id),
     KEY {outbox}_sent_created (created_at, event_id)
-) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC
+    PARTITION BY HASH (slot) PARTITIONS 16;
 
 -- Who owns what, and until when. `fence` is the newest claim's, and `since` the one with which the
 -- lease was taken. `out_rows` names the hot rows in flight, with when their claims end. `sent`

@@ -99,9 +99,10 @@ CREATE TABLE {outbox}_dead (
 CREATE INDEX {outbox}_dead_id ON {outbox}_dead (event_id);
 CREATE INDEX {outbox}_dead_created ON {outbox}_dead (created_at);
 
--- What was published, for as long as history is kept. Numbers grow with `sent_at`.
+-- What was published, for as long as history is kept: a ring of 16 days, each a table of its own,
+-- so that a day goes at once. A row's day is that of `sent_at`. Nothing deletes single rows for
+-- long, so they have no number; a publication of all tables still wants to know them when it does.
 CREATE TABLE {outbox}_sent (
-    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     seq bigint NOT NULL,
     event_id text COLLATE "C" NOT NULL,
     topic text COLLATE "C" NOT NULL,
@@ -115,8 +116,25 @@ CREATE TABLE {outbox}_sent (
     trail text,
     broker_message_id text,
     sent_at bigint NOT NULL
-) WITH (fillfactor = 100, autovacuum_vacuum_scale_factor = 0,
-    autovacuum_vacuum_threshold = 100000);
+) PARTITION BY LIST (((sent_at / 86400000) & 15));
+DO $$
+DECLARE
+    day text;
+BEGIN
+    FOR slot IN 0..15 LOOP
+        day := to_hex(slot);
+        EXECUTE format('CREATE TABLE {outbox}_sent_%s PARTITION OF {outbox}_sent
+            FOR VALUES IN (%s) WITH (fillfactor = 100, autovacuum_vacuum_scale_factor = 0,
+                autovacuum_vacuum_threshold = 100000)', day, slot);
+        EXECUTE format('ALTER TABLE {outbox}_sent_%s REPLICA IDENTITY FULL', day);
+        EXECUTE format('CREATE INDEX {outbox}_sent_id_%s ON {outbox}_sent_%s (event_id)',
+            day, day);
+        EXECUTE format('CREATE INDEX {outbox}_sent_key_%s ON {outbox}_sent_%s
+            (biz_key, created_at) WHERE biz_key IS NOT NULL', day, day);
+        EXECUTE format('CREATE INDEX {outbox}_sent_created_%s ON {outbox}_sent_%s (created_at)',
+            day, day);
+    END LOOP;
+END $$;
 CREATE INDEX {outbox}_sent_id ON {outbox}_sent (event_id);
 CREATE INDEX {outbox}_sent_key ON {outbox}_sent (biz_key, created_at)
     WHERE biz_key IS NOT NULL;
