@@ -4,6 +4,7 @@
 //! It is typed twice: `Written` is what stands there, `Config` is what it means. All problems are
 //! told at once, each with its line. Nothing here opens a database or a connection.
 
+mod budget;
 mod check;
 mod destination;
 pub(crate) mod duration;
@@ -13,6 +14,7 @@ mod place;
 mod print;
 mod sealed;
 mod section;
+mod series;
 #[cfg(test)]
 mod tests;
 mod tree;

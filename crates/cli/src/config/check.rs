@@ -48,7 +48,7 @@ fn not_zero(key: &str, title: &str, value: &Option<At<Duration>>, problems: &mut
 }
 
 fn check_outbox(outbox: &Outbox, problems: &mut Problems) {
-    let title = format!("[outbox.{}]", outbox.name);
+    let title = format!("[outbox.{}]", outbox.section);
     at_least_one("batch", &title, &outbox.batch, problems);
     at_least_one("bytes", &title, &outbox.bytes, problems);
     at_least_one("turns", &title, &outbox.turns, problems);
@@ -109,6 +109,11 @@ fn check_twins(outboxes: &[Outbox], problems: &mut Problems) {
         Some((home, outbox.table.as_ref()?.value.to_ascii_lowercase()))
     };
     for (index, outbox) in outboxes.iter().enumerate() {
+        if let Some(other) = outboxes[..index].iter().find(|other| other.name == outbox.name) {
+            let (name, a, b) = (&outbox.name, &outbox.section, &other.section);
+            let text = format!("[outbox.{a}] and [outbox.{b}] both make an outbox `{name}`");
+            problems.add(&outbox.head.place, format!("{text}; rename one"));
+        }
         let twin = outboxes[..index].iter().find(|other| key(other) == key(outbox));
         if let (Some(twin), Some(_)) = (twin, key(outbox)) {
             let (a, b) = (&outbox.name, &twin.name);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use event::{Backoff, Order, Pattern};
 use store::Strategy;
 
+use super::budget;
 use super::destination;
 use super::place::{At, Problems};
 use super::sealed::{Sealed, SecretOrigin, Url};
@@ -15,6 +16,8 @@ use super::written::{self, Written};
 /// A config that can be acted on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
+    /// How many connections are made to one server at the most.
+    pub(crate) connections: usize,
     pub(crate) outboxes: Vec<Outbox>,
     pub(crate) sinks: Vec<Sink>,
     pub(crate) routes: Vec<Route>,
@@ -112,13 +115,20 @@ impl Config {
         let outboxes: Vec<_> = written.outboxes.iter().map(|w| outbox(w, problems)).collect();
         let sinks: Vec<_> = written.sinks.iter().map(|w| sink(w, problems)).collect();
         let routes: Vec<_> = written.routes.iter().map(|w| route(w, problems)).collect();
+        let mut outboxes: Option<Vec<Outbox>> = outboxes.into_iter().collect();
+        let mut server = Need::new("[server]", &written.server.head, problems);
+        let connections = server.of("connections", &written.server.connections);
+        if let (Some(outboxes), Some(budget)) = (&mut outboxes, &written.server.connections) {
+            budget::divide(outboxes, budget, problems);
+        }
         let policy = policy(written, problems);
         let (chores, admin) = (chores(written, problems), admin(written, problems));
         let mut log = Need::new("[log]", &written.log.head, problems);
         let format = log.of("format", &written.log.format);
         let filter = log.read("filter", &written.log.filter, |text| filter(text));
         Some(Config {
-            outboxes: outboxes.into_iter().collect::<Option<_>>()?,
+            connections: connections?,
+            outboxes: outboxes?,
             sinks: sinks.into_iter().collect::<Option<_>>()?,
             routes: routes.into_iter().collect::<Option<_>>()?,
             policy: policy?,
@@ -167,7 +177,7 @@ impl<'a> Need<'a> {
 }
 
 fn outbox(written: &written::Outbox, problems: &mut Problems) -> Option<Outbox> {
-    let title = format!("[outbox.{}]", written.name);
+    let title = format!("[outbox.{}]", written.section);
     let mut need = Need::new(title, &written.head, problems);
     let url = need.read("url", &written.url, |text| {
         let url = Url::read(text)?;

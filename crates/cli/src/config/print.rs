@@ -12,6 +12,8 @@ use super::sealed::{Origin, Sealed};
 /// Returns the config as a document without secrets.
 pub(crate) fn document(config: &Config) -> Table {
     let mut document = Table::new();
+    let server = Table::from_iter([("connections".to_owned(), number(config.connections))]);
+    document.insert("server".into(), Value::Table(server));
     let outboxes = config.outboxes.iter().map(|o| (o.name.clone(), Value::Table(outbox(o))));
     document.insert("outbox".into(), Value::Table(outboxes.collect()));
     let sinks = config.sinks.iter().map(|s| (s.name.clone(), Value::Table(sink(s))));

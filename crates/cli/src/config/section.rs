@@ -19,7 +19,7 @@ pub(crate) struct Section<'a> {
 }
 
 /// What is left of a section once it is read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Head {
     /// Where it begins.
     pub(crate) place: Place,

@@ -432,3 +432,64 @@ fn shards_are_a_power_of_two_and_connections_at_least_two() {
         assert!(told[0].starts_with("postbox.toml:4: `connections` in "), "{told:?}");
     }
 }
+
+#[test]
+fn one_section_makes_an_outbox_of_every_number_of_its_range() {
+    let text = on_a_server("").replace("/orders\"", "/orders_{00..02}\"");
+    let text = text.replace("sink = \"stock\"", "sink = \"stock\"\noutbox = \"orders\"");
+    let config = parse("postbox.toml", &text, none()).unwrap();
+    let names: Vec<&str> = config.outboxes.iter().map(|outbox| outbox.name.as_str()).collect();
+    assert_eq!(names, ["orders_00", "orders_01", "orders_02"]);
+    let urls: Vec<&str> = config.outboxes.iter().map(|outbox| outbox.url.reveal()).collect();
+    assert_eq!(urls[2], "postgres://postbox@127.0.0.1/orders_02");
+    let routed = |route: &Route| route.outbox.clone();
+    let routed: Vec<_> = config.routes.iter().filter_map(routed).collect();
+    assert_eq!(routed, names, "a route of the section is a route of each");
+}
+
+#[test]
+fn a_range_may_number_tables_instead() {
+    let text = on_a_server("table = \"outbox_{0..1}\"");
+    let config = parse("postbox.toml", &text, none()).unwrap();
+    let tables: Vec<&str> = config.outboxes.iter().map(|outbox| outbox.table.as_str()).collect();
+    assert_eq!(tables, ["outbox_0", "outbox_1"]);
+}
+
+#[test]
+fn a_range_that_is_none_is_told_once_and_so_is_a_mistake_beside_one() {
+    let ranged = |range: &str, more: &str| {
+        on_a_server(more).replace("/orders\"", &format!("/orders_{range}\""))
+    };
+    for (range, wrong) in [
+        ("{2..0}", "{2..0} counts down"),
+        ("{0..1000}", "names more than 1000"),
+        ("{a..b}", "{a..b} is no range; write for example {0..2}"),
+        ("{0..1}{0..2}", "{0..1} and {0..2} are different ranges"),
+    ] {
+        let told = problems(&ranged(range, ""));
+        assert!(told[0].starts_with("postbox.toml:3: "), "{told:?}");
+        assert!(told[0].contains(wrong), "{told:?}");
+    }
+    let told = problems(&ranged("{0..2}", "batch = 0"));
+    assert_eq!(told, ["postbox.toml:4: `batch` in [outbox.orders] must be at least 1"]);
+    let told =
+        problems(&format!("{}\n[outbox.orders_1]\nurl = \"sqlite:o\"", ranged("{0..2}", "")));
+    assert!(told[0].contains("both make an outbox `orders_1`; rename one"), "{told:?}");
+}
+
+#[test]
+fn outboxes_on_one_server_share_its_connections() {
+    let text = on_a_server("").replace("/orders\"", "/orders_{0..2}\"");
+    let counts = |text: &str| {
+        let config = parse("postbox.toml", text, none()).unwrap();
+        config.outboxes.iter().map(|outbox| outbox.connections).collect::<Vec<_>>()
+    };
+    assert_eq!(counts(&text), [10, 10, 10], "each has its own limit");
+    assert_eq!(counts(&format!("{text}\n[server]\nconnections = 20")), [6, 6, 6]);
+    let elsewhere = "\n[outbox.b]\nurl = \"postgres://postbox@127.0.0.2/orders\"";
+    let more = format!("{text}{elsewhere}\n[server]\nconnections = 8");
+    assert_eq!(counts(&more), [8, 2, 2, 2], "another server has another budget");
+    let told = problems(&format!("{text}\n[server]\nconnections = 5"));
+    let wrong = "`connections` in [server] is 5: the 3 outboxes at 127.0.0.1:5432 need at least 6";
+    assert!(told[0].ends_with(wrong), "{told:?}");
+}

@@ -8,6 +8,7 @@ use store::Strategy;
 use super::place::{At, Place, Problems};
 use super::sealed::SecretOrigin;
 use super::section::{Head, Section};
+use super::series;
 use super::tree::{Node, Table, Value};
 
 type Opt<T> = Option<At<T>>;
@@ -15,6 +16,7 @@ type Opt<T> = Option<At<T>>;
 /// A whole config as it is written.
 #[derive(Debug)]
 pub(crate) struct Written {
+    pub(crate) server: Server,
     pub(crate) outboxes: Vec<Outbox>,
     pub(crate) sinks: Vec<Sink>,
     pub(crate) routes: Vec<Route>,
@@ -25,10 +27,19 @@ pub(crate) struct Written {
     pub(crate) log: Log,
 }
 
-/// `[outbox.NAME]`.
+/// `[server]`.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) head: Head,
+    pub(crate) connections: Opt<usize>,
+}
+
+/// `[outbox.NAME]`, or one of the outboxes that it stands for.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     pub(crate) name: String,
+    /// What the section is called.
+    pub(crate) section: String,
     pub(crate) head: Head,
     pub(crate) url: Opt<String>,
     pub(crate) table: Opt<String>,
@@ -69,7 +80,7 @@ pub(crate) struct Http {
 }
 
 /// `[[route]]`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Route {
     pub(crate) head: Head,
     pub(crate) topic: Opt<String>,
@@ -151,13 +162,21 @@ impl Written {
             let empty = || Node { place: file.clone(), value: Value::Table(Table::new()) };
             root.inner(key).unwrap_or_else(empty)
         };
-        let (policy, chores) = (single("policy"), single("chores"));
+        let (server, policy, chores) = (single("server"), single("policy"), single("chores"));
         let (admin, log) = (single("admin"), single("log"));
         root.end();
+        let mut all = Vec::new();
+        for (section, node) in outboxes {
+            for (name, node) in series::spread(&section, node, problems) {
+                all.push(outbox(name, &section, node, problems));
+            }
+        }
+        let route = |node| route(node, problems).spread(&all);
         Written {
-            outboxes: outboxes.into_iter().map(|(name, n)| outbox(name, n, problems)).collect(),
+            routes: routes.into_iter().flat_map(route).collect(),
+            server: self::server(server, problems),
+            outboxes: all,
             sinks: sinks.into_iter().map(|(name, n)| sink(name, n, problems)).collect(),
-            routes: routes.into_iter().map(|node| route(node, problems)).collect(),
             policy: self::policy(policy, problems),
             limits: limits.into_iter().map(|node| limit(node, problems)).collect(),
             chores: self::chores(chores, problems),
@@ -167,10 +186,16 @@ impl Written {
     }
 }
 
-fn outbox(name: String, node: Node, problems: &mut Problems) -> Outbox {
-    let mut section = Section::open(format!("[outbox.{name}]"), node, problems);
+fn server(node: Node, problems: &mut Problems) -> Server {
+    let mut section = Section::open("[server]".to_owned(), node, problems);
+    Server { connections: section.count("connections"), head: section.end() }
+}
+
+fn outbox(name: String, title: &str, node: Node, problems: &mut Problems) -> Outbox {
+    let mut section = Section::open(format!("[outbox.{title}]"), node, problems);
     Outbox {
         name,
+        section: title.to_owned(),
         url: section.text("url"),
         table: section.text("table"),
         batch: section.count("batch"),
@@ -205,6 +230,23 @@ fn sink(name: String, node: Node, problems: &mut Problems) -> Sink {
         concurrency: section.count("concurrency"),
     });
     Sink { name, kind, http, head: section.end() }
+}
+
+impl Route {
+    /// Returns a route for each outbox of the section that it names.
+    fn spread(self, outboxes: &[Outbox]) -> Vec<Route> {
+        let Some(named) = &self.outbox else { return vec![self] };
+        let of = |outbox: &&Outbox| outbox.section == named.value && outbox.name != named.value;
+        let of: Vec<&Outbox> = outboxes.iter().filter(of).collect();
+        if of.is_empty() {
+            return vec![self];
+        }
+        let each = |outbox: &&Outbox| {
+            let outbox = At { value: outbox.name.clone(), place: named.place.clone() };
+            Route { outbox: Some(outbox), ..self.clone() }
+        };
+        of.iter().map(each).collect()
+    }
 }
 
 fn route(node: Node, problems: &mut Problems) -> Route {
