@@ -12,6 +12,7 @@ mod house;
 mod outage;
 mod promises;
 mod server;
+mod shards;
 mod shell;
 mod sql_facts;
 mod stop;
