@@ -76,6 +76,34 @@ impl Instance {
         Ok(())
     }
 
+    /// Kills it and keeps a copy of what it has, as a replica would that falls behind from now on;
+    /// then it goes on.
+    pub fn copy(&mut self) -> Result<()> {
+        self.kill()?;
+        let (data, copy) = (self.folder.path().join("data"), self.folder.path().join("copy"));
+        let copied = Command::new("cp").arg("--archive").args([data, copy]).status()?;
+        ensure!(copied.success(), "the data cannot be copied");
+        self.revive()
+    }
+
+    /// Kills it and starts that replica in its place: another server, without the newest commits.
+    /// One of PostgreSQL is a standby until it is promoted.
+    pub fn fail_over(&mut self) -> Result<()> {
+        self.kill()?;
+        let data = self.folder.path().join("data");
+        fs::remove_dir_all(&data)?;
+        fs::rename(self.folder.path().join("copy"), &data)?;
+        match data.join("PG_VERSION").exists() {
+            true => fs::write(data.join("standby.signal"), "")?,
+            false => {
+                // By this file MySQL knows who it is.
+                let _ = fs::remove_file(data.join("auto.cnf"));
+                self.recipe.push("--server-id=2".to_owned());
+            }
+        }
+        self.revive()
+    }
+
     /// Fails with its last words when it has ended.
     pub fn lives(&mut self) -> Result<()> {
         let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();

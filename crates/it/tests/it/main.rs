@@ -7,6 +7,7 @@ mod chaos;
 mod contract;
 mod crash;
 mod differential;
+mod failover;
 mod flow;
 mod house;
 mod outage;

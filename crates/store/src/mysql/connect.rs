@@ -88,12 +88,12 @@ impl Connects for MySql {
     const NAME: &'static str = "MySQL or MariaDB";
 
     /// Commits are as sure as the server makes all of them: a session cannot choose.
-    async fn connect(&self, _: Commit) -> Result<MySqlConnection, Fault> {
+    async fn connect(&self, _: Commit) -> Result<(MySqlConnection, String), Fault> {
         let connecting = tokio::time::timeout(PATIENCE, async {
             let conn = self.options.connect().await;
             let mut conn = conn.map_err(|error| unreached(&self.options, error))?;
-            prepare(&mut conn, self.skips).await?;
-            Ok(conn)
+            let server = prepare(&mut conn, self.skips).await?;
+            Ok((conn, server))
         });
         connecting.await.unwrap_or_else(|_| {
             Err(down(format!("the server did not let us in within {PATIENCE:?}")))
@@ -147,10 +147,15 @@ fn unreached(options: &MySqlConnectOptions, error: sqlx::Error) -> Fault {
     down(format!("no MySQL or MariaDB server answers at {host}:{port}: {error}"))
 }
 
-async fn prepare(conn: &mut MySqlConnection, skips: bool) -> Result<(), Fault> {
-    let row = sqlx::raw_sql("SELECT VERSION(), @@version_comment, @@GLOBAL.read_only + 0");
+/// Sets a connection up. Returns what tells its server from every other one.
+async fn prepare(conn: &mut MySqlConnection, skips: bool) -> Result<String, Fault> {
+    let row = sqlx::raw_sql(
+        "SELECT VERSION(), @@version_comment, @@GLOBAL.read_only + 0, \
+         CONCAT_WS(' ', @@server_id, @@hostname, @@port)",
+    );
     let row = row.fetch_one(&mut *conn).await?;
     let (version, comment): (String, String) = (row.try_get(0)?, row.try_get(1)?);
+    let server: String = row.try_get(3)?;
     refuse(&version, &comment, row.try_get::<i64, _>(2)? != 0)?;
     if skips && !skips_locked(&version) {
         let detail = format!(
@@ -176,7 +181,7 @@ async fn prepare(conn: &mut MySqlConnection, skips: bool) -> Result<(), Fault> {
             return Err(broken(detail));
         }
     }
-    Ok(())
+    Ok(server)
 }
 
 /// Tells whether a server can pass over rows that another has open.

@@ -132,6 +132,12 @@ impl Desk {
         self.seen = None;
     }
 
+    /// Starts every shard again with nothing.
+    pub(crate) fn forget(&mut self) {
+        self.parts.clear();
+        self.seen = None;
+    }
+
     /// Tells whether a claim has outlived its lease.
     pub(crate) fn overdue(&self, shard: u16, now: Millis) -> bool {
         self.parts.get(&shard).is_some_and(|part| part.hand.overdue(now))

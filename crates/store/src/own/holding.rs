@@ -95,6 +95,12 @@ impl Holding {
         self.desks.iter_mut().for_each(|desk| desk.clear(shard));
     }
 
+    /// Drops everything.
+    pub(crate) fn forget(&mut self) {
+        self.held.clear();
+        self.desks.iter_mut().for_each(Desk::forget);
+    }
+
     /// Tells whether no lane but `except` has anything of a shard in flight.
     pub(crate) fn is_quiet(&self, shard: u16, except: Option<usize>) -> bool {
         let others = self.desks.iter().enumerate().filter(|(at, _)| Some(*at) != except);

@@ -58,7 +58,7 @@ impl Connects for Postgres {
     type Conn = PgConnection;
     const NAME: &'static str = "PostgreSQL";
 
-    async fn connect(&self, commit: Commit) -> Result<PgConnection, Fault> {
+    async fn connect(&self, commit: Commit) -> Result<(PgConnection, String), Fault> {
         connect(&self.options, commit).await
     }
 
@@ -101,11 +101,15 @@ impl Connects for Postgres {
 }
 
 /// Connects, sets the connection up, and refuses a server that cannot be written to.
-async fn connect(options: &PgConnectOptions, commit: Commit) -> Result<PgConnection, Fault> {
+async fn connect(
+    options: &PgConnectOptions,
+    commit: Commit,
+) -> Result<(PgConnection, String), Fault> {
     let connecting = tokio::time::timeout(PATIENCE, async {
         let mut conn = options.connect().await.map_err(|error| unreached(options, error))?;
         prepare(&mut conn, commit).await?;
-        Ok(conn)
+        let server = server(&mut conn).await?;
+        Ok((conn, server))
     });
     connecting
         .await
@@ -117,6 +121,19 @@ fn unreached(options: &PgConnectOptions, error: sqlx::Error) -> Fault {
     let sqlx::Error::Io(error) = error else { return error.into() };
     let (host, port) = (options.get_host(), options.get_port());
     down(format!("no PostgreSQL server answers at {host}:{port}: {error}"))
+}
+
+/// Reads what tells a server from every other one, and from itself before a restart, at which
+/// commits that did not wait for the disk may be lost: its start, and its line of history.
+async fn server(conn: &mut PgConnection) -> Result<String, Fault> {
+    let ask = "SELECT extract(epoch FROM pg_postmaster_start_time())::text || ' ' \
+               || left(pg_walfile_name(pg_current_wal_lsn()), 8)";
+    match sqlx::query(ask).persistent(false).fetch_one(conn).await {
+        Ok(row) => Ok(row.try_get(0)?),
+        // A service that hides these hides its failovers too; the full look is the net.
+        Err(sqlx::Error::Database(_)) => Ok(String::new()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 async fn prepare(conn: &mut PgConnection, commit: Commit) -> Result<(), Fault> {

@@ -48,6 +48,8 @@ pub(crate) struct Base<D: Dialect> {
     holding: Mutex<Holding>,
     ending: Mutex<Ending>,
     now: Now,
+    /// What tells the server that answered last from every other one.
+    met: Mutex<Option<String>>,
     quick: Arc<Lines<D>>,
     sure: Arc<Lines<D>>,
     /// How many shards there are; 0 before the schema was looked at.
@@ -85,6 +87,7 @@ impl<D: Dialect> Base<D> {
             holding: Mutex::new(Holding::new(owner.clone())),
             ending: Mutex::default(),
             now: setup.now.clone(),
+            met: Mutex::default(),
             quick: Lines::new(Commit::Quick, most.div_ceil(2)),
             sure: Lines::new(Commit::Sure, most / 2),
             shards: AtomicU16::new(0),
@@ -130,6 +133,25 @@ impl<D: Dialect> Base<D> {
     pub(super) fn forget_lines(&self) {
         self.quick.forget();
         self.sure.forget();
+    }
+
+    /// Learns which server answers. After a failover it is another one, which may have lost the
+    /// newest commits and draw their numbers again: nothing that is remembered holds there.
+    pub(super) fn meet(&self, server: String) -> Result<(), StoreError> {
+        let mut known = self.met.lock().expect("nothing panics while the name is open");
+        if known.as_ref().is_none_or(|known| *known == server) {
+            *known = Some(server);
+            return Ok(());
+        }
+        *known = Some(server);
+        self.forget_lines();
+        self.adopted.store(false, Ordering::Relaxed);
+        self.shards.store(0, Ordering::Relaxed);
+        *self.sharing() = Sharing::default();
+        self.holding().forget();
+        self.ring();
+        let detail = "the address leads to another server than before; what was in hand is let go";
+        Err(StoreError::Down(Cause::new(Code::StoreDown, detail)))
     }
 
     pub(super) async fn close(&self) {

@@ -37,8 +37,9 @@ pub(crate) trait Connects: Send + Sync + Sized + 'static {
     /// What people call it.
     const NAME: &'static str;
 
-    /// Connects, sets the connection up, and refuses a server that cannot be worked with.
-    async fn connect(&self, commit: Commit) -> Result<Self::Conn, Fault>;
+    /// Connects, sets the connection up, and refuses a server that cannot be worked with. Returns
+    /// what tells that server from every other one as well.
+    async fn connect(&self, commit: Commit) -> Result<(Self::Conn, String), Fault>;
     /// Reads the clock that rules.
     async fn clock(&self, conn: &mut Self::Conn, now: Option<i64>) -> Result<Millis, Fault>;
     /// Begins a transaction.

@@ -28,11 +28,11 @@ impl<D: Connects> Lines<D> {
     pub(super) async fn line(self: &Arc<Lines<D>>, db: &D) -> Result<Line<D>, Fault> {
         let permit = self.room.clone().acquire_owned().await.map_err(|_| closed())?;
         let free = self.free().pop();
-        let conn = match free {
-            Some(conn) => conn,
-            None => db.connect(self.commit).await?,
+        let (conn, made_to) = match free {
+            Some(conn) => (conn, None),
+            None => db.connect(self.commit).await.map(|(conn, server)| (conn, Some(server)))?,
         };
-        Ok(Line { conn, lines: self.clone(), _permit: permit })
+        Ok(Line { conn, made_to, lines: self.clone(), _permit: permit })
     }
 
     fn free(&self) -> std::sync::MutexGuard<'_, Vec<D::Conn>> {
@@ -58,6 +58,8 @@ impl<D: Connects> Lines<D> {
 /// A borrowed connection. Dropped, it is closed; the server then undoes what was not committed.
 pub(super) struct Line<D: Connects> {
     pub(super) conn: D::Conn,
+    /// Which server answered, if it was made just now.
+    pub(super) made_to: Option<String>,
     lines: Arc<Lines<D>>,
     _permit: OwnedSemaphorePermit,
 }

@@ -97,6 +97,9 @@ impl<D: Dialect> Base<D> {
 
     async fn once<W: Work<D>>(&self, work: &mut W) -> Result<W::Out, Fault> {
         let mut line = self.lines(W::COMMIT).line(&self.db).await?;
+        if let Some(server) = line.made_to.take() {
+            self.meet(server)?;
+        }
         let scope = work.scope();
         if scope == Scope::Statement {
             let out = work.run(self, &mut line.conn).await;
