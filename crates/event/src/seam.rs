@@ -150,7 +150,7 @@ pub struct Keep {
 /// What a step of the chores did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Rows of history trimmed.
+    /// Rows of history trimmed; of a day that went at once, as many as were counted.
     pub sent: u64,
     /// Rows of inbox memory trimmed.
     pub inbox: u64,

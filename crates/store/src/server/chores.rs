@@ -64,17 +64,24 @@ impl<D: Dialect> Chores for ServerChores<D> {
         let Some((now, mut swept, plan)) = self.base.carry(Sweeping(*keep)).await? else {
             return Ok(Swept { elsewhere: true, ..Swept::default() });
         };
-        let Some(slot) = plan.drop.filter(|_| self.rest().over(now)) else { return Ok(swept) };
-        match self.base.carry(Dropping { keep: *keep, slot }).await? {
-            Dropped::Day(rows) => {
-                swept.sent += rows;
-                *self.rest() = Rest::default();
+        if !self.rest().over(now) {
+            return Ok(swept);
+        }
+        for slot in plan.drop {
+            match self.base.carry(Dropping { keep: *keep, slot }).await? {
+                Dropped::Day(rows) => {
+                    swept.sent += rows;
+                    *self.rest() = Rest::default();
+                    break;
+                }
+                Dropped::Busy if <D as Keeps>::BACK_OFF.is_zero() => {}
+                Dropped::Busy => {
+                    let mut rest = self.rest();
+                    *rest = rest.again(now, <D as Keeps>::BACK_OFF);
+                    break;
+                }
+                Dropped::Not => {}
             }
-            Dropped::Busy => {
-                let mut rest = self.rest();
-                *rest = rest.again(now, <D as Keeps>::BACK_OFF);
-            }
-            Dropped::Not => {}
         }
         Ok(swept)
     }
@@ -100,7 +107,7 @@ impl<D: Dialect> Work<D> for Sweeping {
         };
         let plan = match Ring::new(now, keep.sent) {
             Some(ring) => ring.plan(&base.db.days(conn, &ring.slots(), GLANCE).await?, GLANCE),
-            None => Plan { drop: None, ahead: true },
+            None => Plan { drop: Vec::new(), ahead: true },
         };
         let sent = match plan.ahead {
             true => base.db.trim_sent(conn, &keep, now).await?,

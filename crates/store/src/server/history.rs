@@ -36,8 +36,8 @@ pub(super) struct Ring {
 /// What is to be done about old days.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// A slot in which everything is old.
-    pub(super) drop: Option<i64>,
+    /// The slots in which everything is old.
+    pub(super) drop: Vec<i64>,
     /// Whether rows that are dated ahead stand among old ones, so that those go one by one.
     pub(super) ahead: bool,
 }
@@ -74,7 +74,7 @@ impl Ring {
         let mut plan = Plan::default();
         for (slot, seen) in seen {
             if self.goes(*slot, *seen, most) {
-                plan.drop.get_or_insert(*slot);
+                plan.drop.push(*slot);
             } else if self.slots.get(slot) == Some(&true) && seen.rows > 0 {
                 plan.ahead = true;
             }
@@ -139,7 +139,7 @@ mod tests {
         let ahead = Seen { rows: 3, newest: NOON + 8 * DAY };
         assert!(!ring.goes(slot, ahead, 10));
         let plan = ring.plan(&[(slot, ahead)].into(), 10);
-        assert_eq!(plan, Plan { drop: None, ahead: true });
+        assert_eq!(plan, Plan { drop: Vec::new(), ahead: true });
     }
 
     #[test]
@@ -149,6 +149,6 @@ mod tests {
         assert!(ring.goes(slot, old(9), 10));
         assert!(!ring.goes(slot, old(10), 10));
         assert_eq!(ring.plan(&[(slot, old(10))].into(), 10), Plan::default(), "its time comes");
-        assert_eq!(ring.plan(&[(slot, old(9))].into(), 10).drop, Some(slot));
+        assert_eq!(ring.plan(&[(slot, old(9))].into(), 10).drop, [slot]);
     }
 }
