@@ -38,6 +38,7 @@ impl Chosen {
         setup.strategy = outbox.strategy;
         setup.shards = outbox.shards;
         setup.connections = outbox.connections;
+        setup.listen = outbox.listen;
         Chosen { name: outbox.name.clone(), setup }
     }
 

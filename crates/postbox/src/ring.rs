@@ -1,20 +1,41 @@
-//! A ring for a relay in the same process, so that it need not look for itself.
+//! A ring for a relay, so that it need not look for itself.
 
 use std::sync::Arc;
 
-/// Wakes the relay of this process after a commit. Without it, the relay finds the event when it
-/// looks next, which is a moment later.
+use store::postgres::Chime;
+
+use crate::Error;
+
+/// Wakes relays after a commit. Without it, or if it gets lost, they find the event when they look
+/// next, which is a moment later.
 #[derive(Clone)]
-pub struct Ring(Arc<dyn store::Outbox>);
+pub struct Ring(To);
+
+#[derive(Clone)]
+enum To {
+    Here(Arc<dyn store::Outbox>),
+    Elsewhere(Arc<Chime>),
+}
 
 impl Ring {
-    /// Rings for the relay that has this handle.
+    /// Rings for the relay of this process that has this handle.
     pub fn of(relay: Arc<dyn store::Outbox>) -> Ring {
-        Ring(relay)
+        Ring(To::Here(relay))
+    }
+
+    /// Rings for the relays of other processes that listen to an outbox in PostgreSQL (`listen =
+    /// true` in their config). It has a connection of its own, made at the first ring, and never
+    /// touches your transactions; rings that come together are one.
+    pub fn across(url: &str, table: &str) -> Result<Ring, Error> {
+        store::check_listen(url)?;
+        Ok(Ring(To::Elsewhere(Arc::new(Chime::new(url, table)?))))
     }
 
     /// Says that something was committed.
     pub fn ring(&self) {
-        self.0.ring();
+        match &self.0 {
+            To::Here(relay) => relay.ring(),
+            To::Elsewhere(chime) => chime.ring(),
+        }
     }
 }

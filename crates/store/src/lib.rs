@@ -19,6 +19,7 @@ mod strategy;
 pub use given::check_table;
 pub use memory::Memory;
 pub use outbox::{
-    Accounts, Finding, Grade, Home, Lane, Now, Outbox, Schema, Setup, check_strategy, home, open,
+    Accounts, Finding, Grade, Home, Lane, Now, Outbox, Schema, Setup, check_listen, check_strategy,
+    home, open,
 };
 pub use strategy::Strategy;

@@ -35,6 +35,8 @@ pub struct Setup {
     pub shards: u16,
     /// How many connections one handle makes to a server at the most.
     pub connections: u16,
+    /// Whether to hear, on one of those, that producers in other processes have committed.
+    pub listen: bool,
     /// How relays divide its rows; every relay of an outbox has the same.
     pub strategy: Strategy,
     /// Which clock rules.
@@ -44,10 +46,10 @@ pub struct Setup {
 impl fmt::Debug for Setup {
     /// Shows everything but what is secret in the URL.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Setup { url, table, history, shards, connections, strategy, now } = self;
+        let Setup { url, table, history, shards, connections, listen, strategy, now } = self;
         let mut shown = f.debug_struct("Setup");
         shown.field("url", &scrub(url)).field("table", table).field("history", history);
-        shown.field("shards", shards).field("connections", connections);
+        shown.field("shards", shards).field("connections", connections).field("listen", listen);
         shown.field("strategy", strategy).field("now", now).finish()
     }
 }
@@ -56,8 +58,8 @@ impl Setup {
     /// Reaches the outbox of a URL under its usual names.
     pub fn new(url: impl Into<String>) -> Setup {
         let (url, table, strategy) = (url.into(), "outbox".to_owned(), Strategy::Auto);
-        let (shards, connections, now) = (16, 10, Now::Database);
-        Setup { url, table, history: true, shards, connections, strategy, now }
+        let (shards, connections, listen, now) = (16, 10, false, Now::Database);
+        Setup { url, table, history: true, shards, connections, listen, strategy, now }
     }
 }
 
@@ -166,8 +168,21 @@ pub fn check_strategy(url: &str, strategy: Strategy) -> Result<(), StoreError> {
     }
 }
 
+/// Refuses to listen where nobody can ring, and says so. Nothing is touched.
+pub fn check_listen(url: &str) -> Result<(), StoreError> {
+    if Kind::of(url)? == Kind::Postgres {
+        return Ok(());
+    }
+    let detail = "only PostgreSQL can tell a relay what other processes commit; leave it out, and \
+                  the relay looks for itself";
+    Err(StoreError::Broken(Cause::new(Code::ConfigInvalid, detail)))
+}
+
 /// Opens a handle. It does not migrate, and makes no file that is not there except on `migrate`.
 pub async fn open(setup: &Setup) -> Result<Arc<dyn Outbox>, StoreError> {
+    if setup.listen {
+        check_listen(&setup.url)?;
+    }
     Ok(match Kind::of(&setup.url)? {
         Kind::Sqlite => Arc::new(sqlite::Sqlite::open(setup).await?),
         Kind::Postgres => Arc::new(postgres::open(setup)?),

@@ -7,8 +7,10 @@ use store::Home;
 use super::meant::Outbox;
 use super::place::{At, Problems};
 
-/// The fewest connections that an outbox can work with.
-const FEWEST: usize = 2;
+/// Returns the fewest connections that an outbox can work with.
+fn fewest(outbox: &Outbox) -> usize {
+    2 + usize::from(outbox.listen)
+}
 
 /// Gives each outbox no more than an equal share of what its server may be asked for.
 pub(crate) fn divide(outboxes: &mut [Outbox], budget: &At<usize>, problems: &mut Problems) {
@@ -20,8 +22,9 @@ pub(crate) fn divide(outboxes: &mut [Outbox], budget: &At<usize>, problems: &mut
     }
     for (server, outboxes) in servers {
         let share = budget.value / outboxes.len();
-        if share < FEWEST {
-            let (count, needed) = (outboxes.len(), FEWEST * outboxes.len());
+        let most = outboxes.iter().map(|outbox| fewest(outbox)).max().unwrap_or(0);
+        if share < most {
+            let (count, needed) = (outboxes.len(), most * outboxes.len());
             let text = format!(
                 "`connections` in [server] is {}: the {count} outboxes at {server} need at least \
                  {needed}",

@@ -85,6 +85,13 @@ fn check_outbox(outbox: &Outbox, problems: &mut Problems) {
         );
         problems.add(strategy.place.or(&order.place), text);
     }
+    if let (Some(At { value: true, place }), Some(connections)) =
+        (&outbox.listen, &outbox.connections)
+        && connections.value < 3
+    {
+        let text = format!("`connections` in {title} must be at least 3: one of them listens");
+        problems.add(connections.place.or(place), text);
+    }
     if let (Some(sent), Some(inbox)) = (&outbox.keep_sent, &outbox.keep_inbox)
         && inbox.value < sent.value
     {

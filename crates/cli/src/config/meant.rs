@@ -43,6 +43,7 @@ pub(crate) struct Outbox {
     pub(crate) strategy: Strategy,
     pub(crate) shards: u16,
     pub(crate) connections: u16,
+    pub(crate) listen: bool,
     pub(crate) order: Order,
     pub(crate) keep_sent: Duration,
     pub(crate) keep_inbox: Duration,
@@ -205,6 +206,13 @@ fn outbox(written: &written::Outbox, problems: &mut Problems) -> Option<Outbox> 
         let most = u16::try_from(*count).ok().filter(|count| (2..=1000).contains(count));
         most.ok_or_else(|| format!("{count} is not between 2 and 1000"))
     });
+    let listen = need.read("listen", &written.listen, |listen| {
+        let refused = |url: &Url| store::check_listen(url.reveal()).err();
+        match url.as_ref().filter(|_| *listen).and_then(refused) {
+            Some(error) => Err(error.cause().detail.clone()),
+            None => Ok(*listen),
+        }
+    });
     let keep_sent = need.of("keep_sent", &written.keep_sent);
     let keep_inbox = need.of("keep_inbox", &written.keep_inbox);
     Some(Outbox {
@@ -221,6 +229,7 @@ fn outbox(written: &written::Outbox, problems: &mut Problems) -> Option<Outbox> 
         strategy: strategy?,
         shards: shards?,
         connections: connections?,
+        listen: listen?,
         order: if order? == "pass" { Order::Pass } else { Order::Hold },
         keep_sent: keep_sent?,
         keep_inbox: keep_inbox?,

@@ -63,6 +63,7 @@ fn outbox(outbox: &Outbox) -> Table {
         ("strategy".to_owned(), Value::from(outbox.strategy.name())),
         ("shards".to_owned(), Value::from(i64::from(outbox.shards))),
         ("connections".to_owned(), Value::from(i64::from(outbox.connections))),
+        ("listen".to_owned(), Value::from(outbox.listen)),
         ("order".to_owned(), Value::from(order)),
         ("keep_sent".to_owned(), time(outbox.keep_sent)),
         ("keep_inbox".to_owned(), time(outbox.keep_inbox)),

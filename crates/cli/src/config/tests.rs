@@ -63,6 +63,7 @@ fn the_defaults_are_these() {
         strategy: store::Strategy::Auto,
         shards: 16,
         connections: 10,
+        listen: false,
         order: Order::Hold,
         keep_sent: 7 * DAY,
         keep_inbox: 14 * DAY,
@@ -431,6 +432,19 @@ fn shards_are_a_power_of_two_and_connections_at_least_two() {
         let told = problems(&on_a_server(&format!("connections = {connections}")));
         assert!(told[0].starts_with("postbox.toml:4: `connections` in "), "{told:?}");
     }
+}
+
+#[test]
+fn only_postgres_is_listened_to_and_that_takes_a_connection() {
+    let config = parse("postbox.toml", &on_a_server("listen = true"), none()).unwrap();
+    assert!(config.outboxes[0].listen);
+    let told = problems(&on_a_server("listen = true\nconnections = 2"));
+    assert!(told[0].starts_with("postbox.toml:5: `connections` in "), "{told:?}");
+    let told = problems(&SMALL.replace("url = \"sqlite", "listen = true\nurl = \"sqlite"));
+    assert!(told[0].contains("`listen` in [outbox.orders]: only PostgreSQL"), "{told:?}");
+    let text = on_a_server("listen = true").replace("/orders\"", "/orders_{0..1}\"");
+    let told = problems(&format!("{text}\n[server]\nconnections = 5"));
+    assert!(told[0].contains("the 2 outboxes at 127.0.0.1:5432 need at least 6"), "{told:?}");
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod flow;
 mod house;
 mod outage;
 mod promises;
+mod ringing;
 mod server;
 mod shards;
 mod shell;

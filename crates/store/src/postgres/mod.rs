@@ -13,6 +13,7 @@ mod history;
 mod inbox;
 mod keeps;
 mod leases;
+mod listen;
 mod moves;
 mod plan;
 mod put;
@@ -25,6 +26,7 @@ use sqlx::postgres::PgConnectOptions;
 pub use self::app::{Tables, meaning};
 pub(crate) use self::connect::home;
 use self::connect::options;
+pub use self::listen::Chime;
 use self::statements::Statements;
 use crate::Setup;
 use crate::given::check_table;
@@ -43,5 +45,10 @@ impl Dialect for Postgres {}
 pub(crate) fn open(setup: &Setup) -> Result<Server<Postgres>, StoreError> {
     check_table(&setup.table)?;
     let (table, options) = (setup.table.clone(), options(&setup.url)?);
-    Server::open(Postgres { sql: Statements::new(&table), table, options }, setup)
+    let ears = setup.listen.then(|| options.clone());
+    let server = Server::open(Postgres { sql: Statements::new(&table), table, options }, setup)?;
+    if let Some(options) = ears {
+        tokio::spawn(listen::listen(options, server.weak()));
+    }
+    Ok(server)
 }

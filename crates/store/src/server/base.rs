@@ -37,6 +37,8 @@ pub(crate) struct Base<D: Dialect> {
     pub(crate) owner: String,
     /// Counts rings.
     pub(super) bell: watch::Sender<u64>,
+    /// Whether rings of other processes are heard.
+    pub(crate) hears: AtomicBool,
     /// Whose turn it is to change what the relay holds: one claim at a time, and no outcome is
     /// taken in while a claim offers rows that it read before.
     pub(super) turn: tokio::sync::Mutex<()>,
@@ -64,12 +66,13 @@ impl<D: Dialect> Base<D> {
             let detail = format!("{} shards: take 1, 2, 4, … up to 1024", setup.shards);
             return Err(refuse(detail));
         }
-        if setup.connections < 2 {
-            let detail = format!("an outbox in {} needs at least 2 connections", D::NAME);
-            return Err(refuse(detail));
+        // One of them listens.
+        let most = usize::from(setup.connections.saturating_sub(setup.listen.into()));
+        if most < 2 {
+            let (name, least) = (D::NAME, 2 + u8::from(setup.listen));
+            return Err(refuse(format!("an outbox in {name} needs at least {least} connections")));
         }
         let strategy = setup.strategy.chosen();
-        let most = usize::from(setup.connections);
         let owner = uuid::Uuid::now_v7().to_string();
         Ok(Arc::new(Base {
             db,
@@ -80,6 +83,7 @@ impl<D: Dialect> Base<D> {
             adopted: AtomicBool::new(false),
             counter: fastrand::u16(..),
             bell: watch::Sender::new(0),
+            hears: AtomicBool::new(false),
             turn: tokio::sync::Mutex::new(()),
             settling: tokio::sync::RwLock::new(()),
             many: MANY,
@@ -157,6 +161,18 @@ impl<D: Dialect> Base<D> {
     pub(super) async fn close(&self) {
         self.quick.close().await;
         self.sure.close().await;
+        // Whoever waits for a ring learns of it.
+        self.ring();
+    }
+
+    /// Tells whether the handle was not closed.
+    pub(crate) fn is_open(&self) -> bool {
+        self.quick.is_open()
+    }
+
+    /// Returns what changes at every ring.
+    pub(crate) fn bell(&self) -> watch::Receiver<u64> {
+        self.bell.subscribe()
     }
 
     /// Returns how many shards there are. A schema that this program does not work with is refused.
@@ -184,7 +200,7 @@ impl<D: Dialect> Base<D> {
         Ok(count)
     }
 
-    pub(super) fn ring(&self) {
+    pub(crate) fn ring(&self) {
         self.bell.send_modify(|rings| *rings += 1);
     }
 }

@@ -44,6 +44,11 @@ impl<D: Connects> Lines<D> {
         self.free().clear();
     }
 
+    /// Tells whether nobody has closed everything.
+    pub(super) fn is_open(&self) -> bool {
+        !self.closed.load(Ordering::SeqCst)
+    }
+
     /// Closes everything.
     pub(super) async fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
@@ -67,7 +72,7 @@ pub(super) struct Line<D: Connects> {
 impl<D: Connects> Line<D> {
     /// Gives the connection back: it is outside any transaction.
     pub(super) fn put_back(self) {
-        if !self.lines.closed.load(Ordering::SeqCst) {
+        if self.lines.is_open() {
             self.lines.free().push(self.conn);
         }
     }

@@ -34,7 +34,7 @@ mod sharing;
 mod sift;
 mod work;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use event::{Catalog, Chores, Event, Inbox, Millis, Source, StoreError};
@@ -74,6 +74,11 @@ impl<D: Dialect> Server<D> {
     /// Opens a handle. No server is asked before the first question.
     pub(crate) fn open(db: D, setup: &Setup) -> Result<Server<D>, StoreError> {
         Ok(Server { base: Base::new(db, setup)? })
+    }
+
+    /// Returns what ends with the handle.
+    pub(crate) fn weak(&self) -> Weak<Base<D>> {
+        Arc::downgrade(&self.base)
     }
 }
 
