@@ -6,8 +6,9 @@ use sqlx::mysql::MySqlDatabaseError;
 /// Tells whether the same work may succeed at once: it met another's, and one had to yield, or a
 /// day of history went after its transaction had begun. All of a transaction is undone after the
 /// first two, and only the statement after the others: whoever asks again has rolled back first.
+/// 1467 is MariaDB's word for any of them where a row is to get its number.
 pub(super) fn yields(error: &sqlx::Error) -> bool {
-    matches!(number(error), Some(1213 | 1020 | 1205 | 1412))
+    matches!(number(error), Some(1213 | 1020 | 1205 | 1412 | 1467))
 }
 
 /// Returns the number of an error of the server's.
@@ -39,7 +40,7 @@ fn verdict(number: u16, said: &str) -> StoreError {
     let broken = |code, advice| StoreError::Broken(cause(code, advice));
     match number {
         // Deadlock, lock wait, a changed row, too long, NOWAIT, a metadata lock, a changed table.
-        1213 | 1205 | 1020 | 1969 | 3024 | 3572 | 1317 | 1412 => down(Code::StoreBusy, ""),
+        1213 | 1205 | 1020 | 1969 | 3024 | 3572 | 1317 | 1412 | 1467 => down(Code::StoreBusy, ""),
         1146 | 1054 => broken(Code::SchemaMissing, "; run postbox migrate"),
         1044 | 1045 | 1698 | 1251 => {
             broken(Code::StoreBroken, "; check the user and the password of the outbox's url")
@@ -112,6 +113,7 @@ mod tests {
             (1213, Code::StoreBusy),
             (1205, Code::StoreBusy),
             (1020, Code::StoreBusy),
+            (1467, Code::StoreBusy),
             (1412, Code::StoreBusy),
             (1290, Code::StoreDown),
             (1836, Code::StoreDown),
