@@ -9,7 +9,8 @@ use crate::{cargo, interrupt, root};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What to measure: sqlite, or stores and then which
+    /// What to measure: sqlite; or stores, and then which of sqlite, postgres, postgres-18, mysql,
+    /// mariadb, mariadb-10.5 if not most
     #[arg(default_value = "sqlite")]
     what: Vec<String>,
     /// Prints one flat JSON object, name to ratio, instead of a table
@@ -52,7 +53,9 @@ impl Args {
     /// Returns the servers whose programs are needed.
     fn servers(&self) -> Vec<String> {
         let named = match self.what.split_first() {
-            Some((what, [])) if what == "stores" => vec!["postgres".to_owned()],
+            Some((what, [])) if what == "stores" => {
+                ["postgres", "mysql", "mariadb"].map(str::to_owned).to_vec()
+            }
             Some((what, names)) if what == "stores" => names.to_vec(),
             _ => Vec::new(),
         };

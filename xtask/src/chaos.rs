@@ -9,7 +9,7 @@ use crate::{cargo, interrupt, root};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Databases, one after the other: sqlite, or servers of the world
+    /// Databases, one after the other: sqlite, postgres, postgres-18, mysql, mariadb, mariadb-10.5
     #[arg(default_value = "postgres")]
     databases: Vec<String>,
     /// How many events each database gets

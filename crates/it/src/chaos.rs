@@ -32,8 +32,6 @@ pub use told::Outcome;
 
 /// How long nothing may arrive before the rest is given up as lost.
 const PATIENCE: Duration = Duration::from_secs(45);
-/// How often the waiting of producers is looked for.
-const LOOK: Duration = Duration::from_millis(4);
 /// How many events are put before there is a relay: one in so many, and so many at the most.
 const BEFORE: (usize, usize) = (20, 1000);
 
@@ -98,6 +96,7 @@ async fn happen(plan: &Plan, home: &dyn Home, tell: &(dyn Fn(&str) + Sync)) -> R
         findings: facts.findings(),
         committed: facts.put.len(),
         undone,
+        waits: facts.waits.clone().unwrap_or_default(),
         refused: destination.refused(),
         twice: facts.twice(),
         toll: fleet.toll,
@@ -196,13 +195,13 @@ async fn progress(
 
 /// Looks for producers that wait for a relay, for as long as the run lasts.
 async fn watch(home: &dyn Home, over: &CancellationToken) -> Result<Option<Vec<String>>> {
-    let Some(sql) = home.waiting() else { return Ok(None) };
+    let Some(look) = home.watch() else { return Ok(None) };
     let mut session = home.onlooker().await?;
     let mut seen = Vec::new();
     while !over.is_cancelled() {
-        let rows = session.rows(sql).await?.into_iter();
+        let rows = session.rows(look.sql).await?.into_iter();
         seen.extend(rows.map(|row| row.into_iter().flatten().collect::<Vec<_>>().join(" by ")));
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(look.every).await;
     }
     Ok(Some(seen))
 }

@@ -1,14 +1,17 @@
 //! The database of a run: what differs from one to the next, and nothing else. Statements go out
 //! as they are written, never prepared, as from a shell.
 
+mod mysql;
 mod postgres;
+mod server;
 mod sqlite;
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use async_trait::async_trait;
-use sqlx::AssertSqlSafe;
+use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection, SqliteConnection};
 
 use crate::world::need;
 
@@ -31,11 +34,30 @@ pub(super) struct Manners {
     pub(super) producers: usize,
     /// How a transaction begins that will write.
     pub(super) begin: &'static str,
-    /// Whether a transaction can be prepared in one session and committed in another.
-    pub(super) two_phase: bool,
+    /// How a transaction is prepared before it commits, where it can be.
+    pub(super) two_phase: Option<TwoPhase>,
     /// What the server says to a producer that has waited for a relay. `None` where there is one
     /// writer at a time, and waiting is the rule.
     pub(super) waited: Option<&'static str>,
+}
+
+/// How a transaction commits in two phases: `{name}` is its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TwoPhase {
+    pub(super) begin: &'static str,
+    pub(super) prepare: &'static str,
+    pub(super) commit: &'static str,
+    /// Gives it up before it is prepared.
+    pub(super) undo: &'static str,
+}
+
+/// How producers that wait for a relay are looked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Watch {
+    /// Shows who waits at this moment, and for which relay.
+    pub(super) sql: &'static str,
+    /// How often to look.
+    pub(super) every: Duration,
 }
 
 /// One connection.
@@ -63,8 +85,8 @@ pub(super) trait Home: Send + Sync {
     /// Returns the url with which one relay connects, under an account of its own where that tells
     /// who changed a row.
     async fn account(&self, relay: &str) -> Result<String>;
-    /// Returns the query that shows which producers wait at this moment, and for which relay.
-    fn waiting(&self) -> Option<&str>;
+    /// Says how producers that wait for a relay are looked for. `None` where waiting is the rule.
+    fn watch(&self) -> Option<Watch>;
     /// Leaves nothing behind.
     async fn leave(&self) -> Result<()>;
 }
@@ -75,11 +97,25 @@ pub(super) async fn make(name: &str) -> Result<Box<dyn Home>> {
         return Ok(Box::new(sqlite::File::make().await?));
     }
     let server = need(name);
-    let scheme = server.detail("url").split(':').next().context("a url has a scheme")?;
-    match scheme {
-        "postgres" => Ok(Box::new(postgres::Database::make(&server).await?)),
-        other => bail!("{name}: no chaos is set up for {other}:// yet"),
-    }
+    let words = match scheme(server.detail("url")) {
+        "postgres" => postgres::words(),
+        "mysql" => mysql::words(&server.version),
+        other => bail!("{name}: no chaos is set up for {other}://"),
+    };
+    Ok(Box::new(server::Database::make(&server, words).await?))
+}
+
+fn scheme(url: &str) -> &str {
+    url.split(':').next().unwrap_or_default()
+}
+
+/// Opens a connection.
+async fn open(url: &str) -> Result<Box<dyn Session>> {
+    Ok(match scheme(url) {
+        "postgres" => Box::new(PgConnection::connect(url).await?),
+        "mysql" => Box::new(MySqlConnection::connect(url).await?),
+        _ => Box::new(SqliteConnection::connect(url).await?),
+    })
 }
 
 /// Reads every change, in the order in which they were made.
@@ -113,7 +149,7 @@ macro_rules! session {
                 let rows = rows.with_context(|| begin(sql))?;
                 let texts =
                     |row: &<<Self as sqlx::Connection>::Database as sqlx::Database>::Row| {
-                        (0..row.len()).map(|column| row.try_get(column)).collect()
+                        (0..row.len()).map(|column| row.try_get_unchecked(column)).collect()
                     };
                 Ok(rows.iter().map(texts).collect::<sqlx::Result<_>>()?)
             }
@@ -121,5 +157,6 @@ macro_rules! session {
     };
 }
 
-session!(sqlx::PgConnection);
-session!(sqlx::SqliteConnection);
+session!(PgConnection);
+session!(MySqlConnection);
+session!(SqliteConnection);

@@ -11,7 +11,7 @@ use fastrand::Rng;
 use uuid::Uuid;
 
 use super::destination::Destination;
-use super::home::{Home, Manners, Session};
+use super::home::{Home, Manners, Session, TwoPhase};
 
 /// How many keys each producer has.
 const KEYS: usize = 16;
@@ -44,6 +44,8 @@ pub(super) struct Producer {
     manners: Manners,
     number: usize,
     chance: Rng,
+    /// How the transaction under way is given up.
+    undo: String,
     /// What was committed, in order.
     pub(super) put: Vec<Put>,
     /// What was rolled back.
@@ -63,7 +65,7 @@ enum End {
     RollBack,
     /// Without what came after a savepoint.
     Partly,
-    TwoPhase,
+    TwoPhase(TwoPhase),
 }
 
 impl Producer {
@@ -73,6 +75,7 @@ impl Producer {
             manners: home.manners(),
             number,
             chance,
+            undo: String::new(),
             put: Vec::new(),
             undone: Vec::new(),
             took: Vec::new(),
@@ -88,7 +91,7 @@ impl Producer {
                 Ok(committed) => committed,
                 Err(error) if self.has_waited(&error) => {
                     self.waits.push(format!("{error:#}"));
-                    self.session.run("ROLLBACK").await?;
+                    self.session.run(&self.undo).await?;
                     0
                 }
                 Err(error) => return Err(error),
@@ -121,7 +124,7 @@ impl Producer {
             80..130 => End::Partly,
             130..180 => End::Late(Duration::from_millis(self.chance.u64(1..60))),
             180..182 => End::Late(Duration::from_millis(self.chance.u64(500..4000))),
-            182..200 if self.manners.two_phase => End::TwoPhase,
+            182..200 => self.manners.two_phase.map_or(End::Commit, End::TwoPhase),
             _ => End::Commit,
         }
     }
@@ -133,7 +136,13 @@ impl Producer {
         if let (End::Late(_), None) = (end, self.manners.waited) {
             end = End::Commit;
         }
-        self.session.run(self.manners.begin).await?;
+        let name = Uuid::now_v7().to_string();
+        let (begin, undo) = match end {
+            End::TwoPhase(words) => (words.begin, words.undo),
+            _ => (self.manners.begin, "ROLLBACK"),
+        };
+        self.undo = undo.replace("{name}", &name);
+        self.session.run(&begin.replace("{name}", &name)).await?;
         let mut put = Vec::new();
         // Large ones leave relays with something in hand whenever they are struck.
         let large = self.chance.u32(..20) == 0;
@@ -158,11 +167,10 @@ impl Producer {
                 self.undone.extend(put.into_iter().map(|put| put.id));
                 return Ok(0);
             }
-            End::TwoPhase => {
-                let name = Uuid::now_v7();
-                self.session.run(&format!("PREPARE TRANSACTION '{name}'")).await?;
+            End::TwoPhase(words) => {
+                self.session.run(&words.prepare.replace("{name}", &name)).await?;
                 tokio::time::sleep(Duration::from_millis(self.chance.u64(1..100))).await;
-                self.session.run(&format!("COMMIT PREPARED '{name}'")).await?;
+                self.session.run(&words.commit.replace("{name}", &name)).await?;
             }
         }
         let committed = put.len();

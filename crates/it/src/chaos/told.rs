@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use super::{Finding, Toll};
 
+/// How many INSERTs that waited are shown.
+const SHOWN: usize = 3;
+
 /// What came of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -16,6 +19,8 @@ pub struct Outcome {
     pub committed: usize,
     /// How many were rolled back.
     pub undone: usize,
+    /// Which INSERTs were seen waiting for a relay.
+    pub waits: Vec<String>,
     /// How many first attempts the destination refused.
     pub refused: usize,
     /// How many arrivals were of events that had arrived before.
@@ -61,6 +66,9 @@ impl fmt::Display for Outcome {
                 None => ("-", "-".to_owned()),
             };
             writeln!(f, "  {name:<14} {count:>7}  {mark:<7} {what}")?;
+        }
+        for wait in self.waits.iter().take(SHOWN) {
+            writeln!(f, "  waited: {wait}")?;
         }
         Ok(())
     }

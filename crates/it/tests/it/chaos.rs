@@ -19,14 +19,48 @@ async fn relays_that_are_killed_and_stopped_break_no_promise_on_sqlite() {
     assert!(toll.killed > 0 && toll.stopped > 0, "{toll:?}");
 }
 
+/// Where there is a server, relays are cut off from it as well.
+async fn relays_that_are_struck_break_no_promise_on(server: &str) {
+    let toll = chaos(server, 4, false).await.toll;
+    assert!(toll.killed > 0 && toll.stopped > 0 && toll.cut_off > 0, "{toll:?}");
+}
+
 #[tokio::test]
 async fn relays_that_are_killed_and_stopped_break_no_promise_on_postgres() {
-    let toll = chaos("postgres", 4, false).await.toll;
-    assert!(toll.killed > 0 && toll.stopped > 0, "{toll:?}");
+    relays_that_are_struck_break_no_promise_on("postgres").await;
+}
+
+#[tokio::test]
+async fn relays_that_are_killed_and_stopped_break_no_promise_on_mysql() {
+    relays_that_are_struck_break_no_promise_on("mysql").await;
+}
+
+#[tokio::test]
+async fn relays_that_are_killed_and_stopped_break_no_promise_on_mariadb() {
+    relays_that_are_struck_break_no_promise_on("mariadb").await;
+}
+
+#[tokio::test]
+async fn relays_that_are_killed_and_stopped_break_no_promise_on_mariadb_10_5() {
+    relays_that_are_struck_break_no_promise_on("mariadb-10.5").await;
+}
+
+async fn relays_that_come_and_go_publish_nothing_twice_on(server: &str) {
+    let toll = chaos(server, 3, true).await.toll;
+    assert!(toll.replaced > 0, "{toll:?}");
 }
 
 #[tokio::test]
 async fn relays_that_come_and_go_publish_nothing_twice_on_postgres() {
-    let toll = chaos("postgres", 3, true).await.toll;
-    assert!(toll.replaced > 0, "{toll:?}");
+    relays_that_come_and_go_publish_nothing_twice_on("postgres").await;
+}
+
+#[tokio::test]
+async fn relays_that_come_and_go_publish_nothing_twice_on_mysql() {
+    relays_that_come_and_go_publish_nothing_twice_on("mysql").await;
+}
+
+#[tokio::test]
+async fn relays_that_come_and_go_publish_nothing_twice_on_mariadb() {
+    relays_that_come_and_go_publish_nothing_twice_on("mariadb").await;
 }

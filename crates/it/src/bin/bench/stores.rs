@@ -4,8 +4,10 @@
 //! row is claimed by an UPDATE that skips locked rows, and then deleted or marked as sent.
 
 mod bed;
+mod mysql;
 mod postgres;
 mod producers;
+mod server;
 mod shapes;
 mod sqlite;
 
@@ -17,6 +19,9 @@ use crate::ROUNDS;
 use crate::drain::{How, drain};
 use crate::report::{Figure, Report};
 use bed::Bed;
+use mysql::MySql;
+use postgres::Postgres;
+use server::Server;
 
 /// How many events one turn takes here, as in most published figures.
 const BATCH: usize = 100;
@@ -26,12 +31,15 @@ const WIDTH: usize = 4;
 /// Measures every store that is named, or all.
 pub(crate) async fn measure(names: &[String], events: usize, behind: usize) -> Result<Report> {
     let mut report = Report::new(events);
-    let all = ["sqlite", "postgres"].map(str::to_owned);
+    let all = ["sqlite", "postgres", "mysql", "mariadb"].map(str::to_owned);
     for name in if names.is_empty() { &all[..] } else { names } {
         let bed: Box<dyn Bed> = match name.as_str() {
             "sqlite" => Box::new(sqlite::File::new()?),
-            name if name.starts_with("postgres") => Box::new(postgres::Server::start(name).await?),
-            other => bail!("no bench is set up for {other:?} yet"),
+            "postgres" | "postgres-18" => Box::new(Server::<Postgres>::start(name).await?),
+            "mysql" | "mariadb" => Box::new(Server::<MySql>::start(name).await?),
+            // It has no SKIP LOCKED.
+            "mariadb-10.5" => Box::new(Server::<MySql>::start(name).await?.without_shapes()),
+            other => bail!("no bench is set up for {other:?}"),
         };
         let run = Run { bed: &*bed, name, events, behind };
         run.drains(&mut report).await?;

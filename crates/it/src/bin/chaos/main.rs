@@ -1,6 +1,7 @@
 //! Kills and stops real relays on real databases, and counts what became of every event.
 //!
-//! `chaos [NAME …] [--events N] [--relays N] [--seed N] [--calm]`
+//! `chaos [NAME …] [--events N] [--relays N] [--seed N] [--calm]`, where a name is `sqlite` or a
+//! server of the world: `postgres`, `postgres-18`, `mysql`, `mariadb`, `mariadb-10.5`.
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -1,18 +1,13 @@
 //! PostgreSQL: each relay has an account of its own, so that every row tells who changed it.
 
-use std::net::SocketAddr;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
-use async_trait::async_trait;
-use sqlx::{Connection, PgConnection};
-use store::Setup;
+use super::server::Words;
+use super::{Manners, TwoPhase, Watch};
 
-use super::{Home, Manners, Session};
-use crate::world::Address;
-
-/// How long a producer waits for anything. A relay that is stopped keeps what it has locked for
+/// What makes a session a producer's. A relay that is stopped keeps what it has locked for
 /// seconds.
-const PATIENCE: &str = "250ms";
+const PRODUCER: &str = "SET lock_timeout = '250ms'; SET application_name = 'producer'";
 
 /// Producers that wait for a relay, and which.
 const WAITING: &str = "
@@ -55,86 +50,28 @@ const NOTES: &str = "
         WHEN (session_user <> 'postgres') EXECUTE FUNCTION note_row();
     CREATE TRIGGER note AFTER UPDATE ON outbox_lease FOR EACH ROW
         WHEN (OLD.shard IS NOT NULL AND OLD.since = NEW.since) EXECUTE FUNCTION note_lease();
-    CREATE TABLE sale (event_id text PRIMARY KEY)";
+    CREATE TABLE sale (event_id text PRIMARY KEY);
+    GRANT ALL ON ALL TABLES IN SCHEMA public TO {name};
+    GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO {name}";
 
-pub(super) struct Database {
-    server: Address,
-    name: String,
-}
+const TWO_PHASE: TwoPhase = TwoPhase {
+    begin: "BEGIN",
+    prepare: "PREPARE TRANSACTION '{name}'",
+    commit: "COMMIT PREPARED '{name}'",
+    undo: "ROLLBACK",
+};
 
-impl Database {
-    pub(super) async fn make(server: &Address) -> Result<Database> {
-        let name = format!("chaos_{:012x}", fastrand::u64(..1 << 48));
-        let home = Database { server: server.clone(), name };
-        let name = &home.name;
-        let mut root = PgConnection::connect(home.server.detail("url")).await?;
-        root.run(&format!("CREATE DATABASE {name}")).await?;
-        root.run(&format!("CREATE ROLE {name}")).await?;
-        let outbox = store::open(&Setup::new(home.url("postgres")?)).await?;
-        outbox.migrate().await?;
-        outbox.close().await;
-        let mut inside = PgConnection::connect(&home.url("postgres")?).await?;
-        inside.run(NOTES).await?;
-        for what in ["TABLES", "SEQUENCES"] {
-            inside.run(&format!("GRANT ALL ON ALL {what} IN SCHEMA public TO {name}")).await?;
-        }
-        Ok(home)
-    }
-
-    fn url(&self, user: &str) -> Result<String> {
-        let (_, rest) = self.server.detail("url").split_once('@').context("a url with a user")?;
-        let (host, _) = rest.split_once('/').context("a url with a database")?;
-        Ok(format!("postgres://{user}@{host}/{}", self.name))
-    }
-}
-
-#[async_trait]
-impl Home for Database {
-    fn version(&self) -> String {
-        self.server.version.clone()
-    }
-
-    fn address(&self) -> Option<SocketAddr> {
-        Some(self.server.socket)
-    }
-
-    fn manners(&self) -> Manners {
-        let waited = Some("due to lock timeout");
-        Manners { producers: 4, begin: "BEGIN", two_phase: true, waited }
-    }
-
-    async fn producer(&self) -> Result<Box<dyn Session>> {
-        let mut session = PgConnection::connect(&self.url("postgres")?).await?;
-        let patience =
-            format!("SET lock_timeout = '{PATIENCE}'; SET application_name = 'producer'");
-        session.run(&patience).await?;
-        Ok(Box::new(session))
-    }
-
-    async fn onlooker(&self) -> Result<Box<dyn Session>> {
-        Ok(Box::new(PgConnection::connect(&self.url("postgres")?).await?))
-    }
-
-    async fn account(&self, relay: &str) -> Result<String> {
-        // The notes take the relay's name from the third part.
-        let user = format!("{}_{relay}", self.name);
-        let mut root = PgConnection::connect(self.server.detail("url")).await?;
-        root.run(&format!("CREATE ROLE {user} LOGIN IN ROLE {}", self.name)).await?;
-        self.url(&user)
-    }
-
-    fn waiting(&self) -> Option<&str> {
-        Some(WAITING)
-    }
-
-    async fn leave(&self) -> Result<()> {
-        let name = &self.name;
-        let mut root = PgConnection::connect(self.server.detail("url")).await?;
-        root.run(&format!("DROP DATABASE {name} WITH (FORCE)")).await?;
-        let ours = format!("SELECT rolname::text FROM pg_roles WHERE rolname LIKE '{name}%'");
-        for role in root.rows(&ours).await?.into_iter().flatten().flatten() {
-            root.run(&format!("DROP ROLE {role}")).await?;
-        }
-        Ok(())
+pub(super) fn words() -> Words {
+    let waited = Some("due to lock timeout");
+    Words {
+        make: &["CREATE DATABASE {name}", "CREATE ROLE {name}"],
+        notes: NOTES.to_owned(),
+        account: &["CREATE ROLE {user} LOGIN IN ROLE {name}"],
+        producer: PRODUCER,
+        watch: Watch { sql: WAITING, every: Duration::from_millis(4) },
+        manners: Manners { producers: 4, begin: "BEGIN", two_phase: Some(TWO_PHASE), waited },
+        drop: &["DROP DATABASE {name} WITH (FORCE)"],
+        accounts: "SELECT rolname::text FROM pg_roles WHERE rolname LIKE '{name}%'",
+        forget: "DROP ROLE {user}",
     }
 }

@@ -4,11 +4,10 @@ use std::net::SocketAddr;
 
 use anyhow::Result;
 use async_trait::async_trait;
-use sqlx::{Connection, SqliteConnection};
 use store::Setup;
 use tempfile::TempDir;
 
-use super::{Home, Manners, Session};
+use super::{Home, Manners, Session, Watch, open};
 
 /// What is written down with each row that leaves its table.
 const NOTES: &str = "
@@ -35,7 +34,7 @@ impl File {
         let outbox = store::open(&Setup::new(file.url())).await?;
         outbox.migrate().await?;
         outbox.close().await;
-        SqliteConnection::connect(&file.url()).await?.run(NOTES).await?;
+        open(&file.url()).await?.run(NOTES).await?;
         Ok(file)
     }
 
@@ -44,9 +43,9 @@ impl File {
     }
 
     async fn session(&self) -> Result<Box<dyn Session>> {
-        let mut session = SqliteConnection::connect(&self.url()).await?;
+        let mut session = open(&self.url()).await?;
         session.run("PRAGMA busy_timeout = 60000").await?;
-        Ok(Box::new(session))
+        Ok(session)
     }
 }
 
@@ -61,7 +60,7 @@ impl Home for File {
     }
 
     fn manners(&self) -> Manners {
-        Manners { producers: 2, begin: "BEGIN IMMEDIATE", two_phase: false, waited: None }
+        Manners { producers: 2, begin: "BEGIN IMMEDIATE", two_phase: None, waited: None }
     }
 
     async fn producer(&self) -> Result<Box<dyn Session>> {
@@ -76,7 +75,7 @@ impl Home for File {
         Ok(self.url())
     }
 
-    fn waiting(&self) -> Option<&str> {
+    fn watch(&self) -> Option<Watch> {
         None
     }
 

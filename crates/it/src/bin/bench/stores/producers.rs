@@ -3,9 +3,10 @@
 /// How many transactions each measurement commits.
 pub(super) const TRANSACTIONS: usize = 1200;
 
-/// The business table.
-pub(super) const SALE: &str =
-    "CREATE TABLE sale (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, total bigint NOT NULL)";
+/// Returns a key of an event.
+pub(super) fn key() -> String {
+    fastrand::u32(..1000).to_string()
+}
 
 /// Returns the payload of an event.
 pub(super) fn payload() -> String {

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::BATCH;
 use super::bed::Bed;
-use super::producers::{TRANSACTIONS, payload};
+use super::producers::{TRANSACTIONS, key, payload};
 use super::shapes::Shape;
 
 pub(super) struct File {
@@ -104,8 +104,7 @@ impl Bed for File {
                     "INSERT INTO outbox (topic, event_type, biz_key, payload) \
                      VALUES ('order.paid', 'OrderPaid', ?, ?)",
                 );
-                let key = fastrand::u32(..1000).to_string();
-                put.bind(key).bind(payload()).execute(&mut *tx).await?;
+                put.bind(key()).bind(payload()).execute(&mut *tx).await?;
             }
             tx.commit().await?;
         }
