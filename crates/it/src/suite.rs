@@ -113,6 +113,7 @@ macro_rules! contract {
         }
         $crate::promises! { $ground, chores = $crate::suite::chores:
             only_old_history_is_trimmed_and_still_counted
+            history_that_was_created_ahead_goes_in_its_time
             a_step_trims_no_more_than_its_size
             the_dead_are_never_trimmed
             only_old_inbox_memory_is_trimmed

@@ -50,6 +50,19 @@ pub async fn only_old_history_is_trimmed_and_still_counted(ground: &dyn Ground) 
     assert_eq!((sent(&one).await, counts.sent, counts.committed()), (0, 5, 5));
 }
 
+/// History goes by when it was sent, also where its rows seem to be created after that.
+pub async fn history_that_was_created_ahead_goes_in_its_time(ground: &dyn Ground) {
+    let one = relay(ground).await;
+    ground.clock().advance(3 * DAY);
+    one.put(&[unkeyed()]).await;
+    ground.clock().set_back(3 * DAY);
+    let claims = one.claim(1).await;
+    one.end(&claims, &done()).await;
+    ground.clock().advance(DAY + MILLI);
+    assert_eq!(sweep(&*one.outbox, &keep_briefly()).await.sent, 1);
+    assert_eq!((sent(&one).await, one.count().await.sent), (0, 1));
+}
+
 /// A large history never makes a large step.
 pub async fn a_step_trims_no_more_than_its_size(ground: &dyn Ground) {
     let one = relay(ground).await;
