@@ -15,6 +15,8 @@ const WRITERS: usize = 6;
 const ROUNDS: usize = 60;
 /// Shorter than the time after which a full look would find what was missed.
 const PATIENCE: Duration = Duration::from_secs(25);
+/// Longer than the time after which a full look comes, so that a writer outlasts one.
+const LONG: Duration = Duration::from_secs(32);
 
 type Came = Vec<(String, EventId)>;
 
@@ -99,18 +101,24 @@ fn lines(of: &[(String, EventId)]) -> HashMap<&str, Vec<EventId>> {
 }
 
 async fn nothing_that_commits_late_is_lost_and_each_writers_order_is_kept(server: &str) {
-    let (committed, came) = run(server, Strategy::Own).await;
+    let (committed, came) = run(server, Strategy::Own, Duration::ZERO).await;
     assert_eq!(lines(&came), lines(&committed), "out of order");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn postgres_loses_no_row_that_commits_late_where_relays_compete() {
-    run("postgres", Strategy::SkipLocked).await;
-    run("postgres", Strategy::Cas).await;
+    run("postgres", Strategy::SkipLocked, Duration::ZERO).await;
+    run("postgres", Strategy::Cas, Duration::ZERO).await;
 }
 
-/// Writes and relays until all that was committed has come, each once. Returns both.
-async fn run(server: &str, strategy: Strategy) -> (Came, Came) {
+async fn a_writer_that_outlasts_every_look_loses_nothing(server: &str) {
+    let (committed, came) = run(server, Strategy::Own, LONG).await;
+    assert_eq!(lines(&came), lines(&committed), "out of order");
+}
+
+/// Writes and relays until all that was committed has come, each once. Returns both. Two writers
+/// stay open for as long as the others write, and `longer`.
+async fn run(server: &str, strategy: Strategy, longer: Duration) -> (Came, Came) {
     let url = need(server).detail("url").to_owned();
     let table = format!("t{:016x}", fastrand::u64(..));
     let setup = Setup { table: table.clone(), strategy, ..Setup::new(url.clone()) };
@@ -130,6 +138,7 @@ async fn run(server: &str, strategy: Strategy) -> (Came, Came) {
     (0..WRITERS).for_each(|n| drop(writers.spawn(write(url.clone(), table.clone(), n))));
     let mut committed = writers.join_all().await.concat();
     // By now every relay has read far beyond these two.
+    tokio::time::sleep(longer).await;
     long.run("COMMIT").await.unwrap();
     two_phase.run(commit).await.unwrap();
     committed.extend([("long".to_owned(), first), ("prepared".to_owned(), prepared)]);
@@ -169,5 +178,24 @@ mod nothing_that_commits_late_is_lost {
     #[tokio::test(flavor = "multi_thread")]
     async fn on_mariadb_10_5() {
         keeps("mariadb-10.5").await;
+    }
+}
+
+mod a_writer_that_outlasts_every_look {
+    use super::a_writer_that_outlasts_every_look_loses_nothing as loses_nothing;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn on_postgres() {
+        loses_nothing("postgres").await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn on_mysql() {
+        loses_nothing("mysql").await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn on_mariadb_10_5() {
+        loses_nothing("mariadb-10.5").await;
     }
 }
