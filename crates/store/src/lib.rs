@@ -3,6 +3,7 @@
 //! Everything behind an [`Outbox`] is one database's dialect of the same rules. [`Memory`] is the
 //! model: the rules themselves, without a database, that every other store is compared with.
 
+mod app;
 mod compete;
 mod findings;
 mod given;
@@ -14,6 +15,7 @@ mod own;
 pub mod postgres;
 mod server;
 pub mod sqlite;
+mod statements;
 mod strategy;
 
 pub use given::check_table;

@@ -8,7 +8,7 @@ use sqlx::MySqlConnection;
 use sqlx::mysql::MySqlRow;
 
 use super::count::{Named, leases};
-use super::statements::{Ask, Sql};
+use super::statements::Ask;
 use super::{MySql, rows};
 use crate::listing::{Asked, Part, Place, Stretch, Tables};
 use crate::server::rows::Cells;
@@ -40,7 +40,7 @@ impl Tables for Shelves<'_> {
         if place == Place::Hot {
             return self.read_hot(asked, part).await;
         }
-        let ask = give(self.statement(place, asked.filter).ask(), asked, place);
+        let ask = give(self.base.db.sql.find(place, asked.filter).ask(), asked, place);
         let Filter { id, status, code, .. } = asked.filter;
         let (id, code) = (id.map(|id| id.to_string()), code.as_deref());
         let ask = match (place, id) {
@@ -68,13 +68,7 @@ impl Tables for Shelves<'_> {
         created: i64,
         key: Option<&str>,
     ) -> Result<Option<i64>, Fault> {
-        let sql = &self.base.db.sql;
-        let ask = match (place, key) {
-            (Place::Hot | Place::Later, _) => sql.find_later_floor.ask(),
-            (Place::Dead, _) => sql.find_dead_floor.ask(),
-            (Place::Sent, Some(_)) => sql.find_sent_key_floor.ask(),
-            (Place::Sent, None) => sql.find_sent_floor.ask(),
-        };
+        let ask = self.base.db.sql.floor(place, key.is_some()).ask();
         let ask = ask.give(created).give(self.base.many);
         let ask = match (place, key) {
             (Place::Sent, Some(key)) => ask.give(key),
@@ -118,27 +112,12 @@ impl Tables for Shelves<'_> {
     }
 }
 
-impl<'a> Shelves<'a> {
-    fn statement(&self, place: Place, filter: &Filter) -> &'a Sql {
-        let sql = &self.base.db.sql;
-        match (place, filter.id.is_some()) {
-            (Place::Hot, true) => &sql.find_hot_id,
-            (Place::Hot, false) => &sql.find_hot,
-            (Place::Later, true) => &sql.find_later_id,
-            (Place::Later, false) => &sql.find_later,
-            (Place::Dead, true) => &sql.find_dead_id,
-            (Place::Dead, false) => &sql.find_dead,
-            (Place::Sent, true) => &sql.find_sent_id,
-            (Place::Sent, false) if filter.key.is_some() => &sql.find_sent_key,
-            (Place::Sent, false) => &sql.find_sent,
-        }
-    }
-
+impl Shelves<'_> {
     /// Reads hot rows. The lease rows say which of them are in flight.
     async fn read_hot(&mut self, asked: &Asked<'_>, part: Part) -> Result<Vec<Listed>, Fault> {
         let sql = &self.base.db.sql;
         let named = leases(sql, self.conn, Some(asked.now)).await?.named;
-        let ask = give(self.statement(Place::Hot, asked.filter).ask(), asked, Place::Hot);
+        let ask = give(self.base.db.sql.find(Place::Hot, asked.filter).ask(), asked, Place::Hot);
         let Filter { id, status, .. } = asked.filter;
         let live = named.iter().filter(|one| one.live).map(|one| one.seq);
         let ask = ask.give(part.0).give(part.1).give(status.map(|status| status.as_str()));

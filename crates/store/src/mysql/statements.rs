@@ -7,6 +7,7 @@ use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, MySql, MySqlConnection};
 
 use super::template::{Filling, Template, Value};
+use crate::statements::{Header, code, statements};
 
 /// The database's clock, in milliseconds since 1970, whatever the session's time zone is.
 const CLOCK: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000";
@@ -21,8 +22,7 @@ pub(super) struct Sql {
 
 impl Sql {
     fn load(file: &str, table: &str) -> Sql {
-        let code: Vec<&str> = file.lines().filter(|line| !line.starts_with("--")).collect();
-        let text = code.join("\n").replace("{outbox}", table).replace("{clock}", CLOCK);
+        let text = code(file, table).replace("{clock}", CLOCK);
         Sql { template: Template::parse(&text), indexes: indexes(file, table) }
     }
 
@@ -116,58 +116,17 @@ fn indexes(file: &str, table: &str) -> Vec<(String, String)> {
         ("lease", "_lease"),
         ("relays", "_relay"),
     ];
-    let head: Vec<&str> = file.lines().map_while(|line| line.strip_prefix("-- ")).collect();
-    let head = head.join(" ");
-    let named = head.split("Index: ").nth(1).and_then(|rest| rest.split("Lock").next());
-    let named = named.unwrap_or_default();
-    let word = |c: char| !c.is_ascii_alphanumeric() && !"_{}".contains(c);
-    let own = named.split(word).filter(|word| word.starts_with("{outbox}_"));
-    let own = own.map(|name| {
+    let header = Header::of(file);
+    let own = header.indexes().map(|name| {
         let of = name.trim_start_matches("{outbox}_").split('_').next().unwrap_or_default();
         (format!("{table}_{of}"), name.replace("{outbox}", table))
     });
-    let keys = KEYS
-        .iter()
-        .filter(|(of, _)| named.contains("primary key") && named.contains(&format!("the {of}")));
+    let keys = KEYS.iter().filter(|(of, _)| header.names_key_of(of));
     own.chain(keys.map(|(_, end)| (format!("{table}{end}"), "PRIMARY".to_owned()))).collect()
 }
 
-macro_rules! statements {
-    ($($name:ident)+) => {
-        /// Every statement.
-        #[derive(Debug)]
-        pub(super) struct Statements {
-            $(pub(super) $name: Sql,)+
-        }
-
-        impl Statements {
-            /// Names the outbox's tables.
-            pub(super) fn new(table: &str) -> Statements {
-                Statements {
-                    $($name: Sql::load(
-                        include_str!(concat!("../../sql/mysql/", stringify!($name), ".sql")),
-                        table,
-                    ),)+
-                }
-            }
-
-            /// Returns every statement with its name.
-            pub(super) fn all(&self) -> Vec<(&'static str, &Sql)> {
-                vec![$((stringify!($name), &self.$name),)+]
-            }
-        }
-
-        #[cfg(test)]
-        pub(super) const FILES: &[(&str, &str)] = &[
-            $((
-                stringify!($name),
-                include_str!(concat!("../../sql/mysql/", stringify!($name), ".sql")),
-            ),)+
-        ];
-    };
-}
-
 statements! {
+    "mysql":
     astray attend behind claim_hot claim_later clock count count_sent days dead_hot dead_later
     depart done_hot done_later drop_dead drop_hot drop_inbox drop_later drop_sent due_later edges
     fences find_dead find_dead_floor find_dead_id find_hot find_hot_edge find_hot_id find_hot_near
@@ -202,31 +161,6 @@ pub(super) fn migration(file: &str, table: &str, shards: u16) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_statement_says_which_index_serves_it_and_what_it_locks() {
-        for (name, file) in FILES {
-            let head: String = file.lines().take_while(|line| line.starts_with("--")).collect();
-            assert!(head.contains("Index: ") && head.contains("Lock"), "{name}.sql");
-            let body = file.to_ascii_uppercase();
-            for banned in ["SELECT *", "INSERT IGNORE", "NOW()", ";"] {
-                let code: Vec<&str> = body.lines().filter(|line| !line.starts_with("--")).collect();
-                assert!(!code.join("\n").contains(banned), "{name}.sql: {banned}");
-            }
-        }
-    }
-
-    #[test]
-    fn every_file_is_a_statement_and_every_statement_has_a_file() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/sql/mysql");
-        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
-        let mut files: Vec<String> = files
-            .filter_map(|name| name.to_str().unwrap().strip_suffix(".sql").map(str::to_owned))
-            .collect();
-        files.sort();
-        let named: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();
-        assert_eq!(files, named);
-    }
 
     #[test]
     fn a_migration_makes_as_many_shards_as_it_is_told() {

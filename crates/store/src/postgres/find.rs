@@ -32,7 +32,7 @@ impl Tables for Shelves<'_> {
         place: Place,
         part: Part,
     ) -> Result<Vec<Listed>, Fault> {
-        let sql = self.statement(place, asked.filter);
+        let sql = self.base.db.sql.find(place, asked.filter);
         let query = bind(sql, asked, place, part);
         query.fetch_all(&mut *self.conn).await?.iter().map(rows::listed).collect()
     }
@@ -50,13 +50,7 @@ impl Tables for Shelves<'_> {
         created: i64,
         key: Option<&str>,
     ) -> Result<Option<i64>, Fault> {
-        let sql = &self.base.db.sql;
-        let query = match (place, key) {
-            (Place::Hot | Place::Later, _) => sql.find_later_floor.query(),
-            (Place::Dead, _) => sql.find_dead_floor.query(),
-            (Place::Sent, Some(_)) => sql.find_sent_key_floor.query(),
-            (Place::Sent, None) => sql.find_sent_floor.query(),
-        };
+        let query = self.base.db.sql.floor(place, key.is_some()).query();
         let query = query.bind(created).bind(self.base.many);
         let query = match (place, key) {
             (Place::Sent, Some(key)) => query.bind(key),
@@ -83,23 +77,6 @@ impl Tables for Shelves<'_> {
             counts.insert(rows::text(&row, 0)?.to_owned(), row.try_get(1)?);
         }
         Ok(counts)
-    }
-}
-
-impl<'a> Shelves<'a> {
-    fn statement(&self, place: Place, filter: &Filter) -> &'a Sql {
-        let sql = &self.base.db.sql;
-        match (place, filter.id.is_some()) {
-            (Place::Hot, true) => &sql.find_hot_id,
-            (Place::Hot, false) => &sql.find_hot,
-            (Place::Later, true) => &sql.find_later_id,
-            (Place::Later, false) => &sql.find_later,
-            (Place::Dead, true) => &sql.find_dead_id,
-            (Place::Dead, false) => &sql.find_dead,
-            (Place::Sent, true) => &sql.find_sent_id,
-            (Place::Sent, false) if filter.key.is_some() => &sql.find_sent_key,
-            (Place::Sent, false) => &sql.find_sent,
-        }
     }
 }
 

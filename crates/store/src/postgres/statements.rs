@@ -7,6 +7,8 @@ use std::sync::Arc;
 use sqlx::postgres::PgArguments;
 use sqlx::{AssertSqlSafe, Postgres};
 
+use crate::statements::{Header, code, statements};
+
 /// A statement.
 #[derive(Clone, Debug)]
 pub(super) struct Sql {
@@ -17,9 +19,7 @@ pub(super) struct Sql {
 
 impl Sql {
     fn load(file: &str, table: &str) -> Sql {
-        let code: Vec<&str> = file.lines().filter(|line| !line.starts_with("--")).collect();
-        let text = code.join("\n").replace("{outbox}", table).into();
-        Sql { text, indexes: indexes(file, table) }
+        Sql { text: code(file, table).into(), indexes: indexes(file, table) }
     }
 
     /// Starts a query.
@@ -53,55 +53,14 @@ fn indexes(file: &str, table: &str) -> Vec<String> {
         ("lease", "lease_pkey"),
         ("relays", "relay_pkey"),
     ];
-    let head: Vec<&str> = file.lines().map_while(|line| line.strip_prefix("-- ")).collect();
-    let head = head.join(" ");
-    let named = head.split("Index: ").nth(1).and_then(|rest| rest.split("Lock").next());
-    let named = named.unwrap_or_default();
-    let word = |c: char| !c.is_ascii_alphanumeric() && !"_{}".contains(c);
-    let own = named.split(word).filter(|word| word.starts_with("{outbox}_"));
-    let own = own.map(|name| name.replace("{outbox}", table));
-    let keys = KEYS
-        .iter()
-        .filter(|(of, _)| named.contains("primary key") && named.contains(&format!("the {of}")));
+    let header = Header::of(file);
+    let own = header.indexes().map(|name| name.replace("{outbox}", table));
+    let keys = KEYS.iter().filter(|(of, _)| header.names_key_of(of));
     own.chain(keys.map(|(_, key)| format!("{table}_{key}"))).collect()
 }
 
-macro_rules! statements {
-    ($($name:ident)+) => {
-        /// Every statement.
-        #[derive(Debug)]
-        pub(super) struct Statements {
-            $(pub(super) $name: Sql,)+
-        }
-
-        impl Statements {
-            /// Names the outbox's tables.
-            pub(super) fn new(table: &str) -> Statements {
-                Statements {
-                    $($name: Sql::load(
-                        include_str!(concat!("../../sql/postgres/", stringify!($name), ".sql")),
-                        table,
-                    ),)+
-                }
-            }
-
-            /// Returns every statement with its name.
-            pub(super) fn all(&self) -> Vec<(&'static str, &Sql)> {
-                vec![$((stringify!($name), &self.$name),)+]
-            }
-        }
-
-        #[cfg(test)]
-        pub(super) const FILES: &[(&str, &str)] = &[
-            $((
-                stringify!($name),
-                include_str!(concat!("../../sql/postgres/", stringify!($name), ".sql")),
-            ),)+
-        ];
-    };
-}
-
 statements! {
+    "postgres":
     attend behind claim_hot claim_later clock count count_sent days dead_hot dead_later depart
     done_hot done_later drop_hot drop_later due_later find_dead find_dead_floor find_dead_id
     find_hot find_hot_floor find_hot_id find_hot_near find_later find_later_floor find_later_id
@@ -122,34 +81,4 @@ pub(super) const MIGRATIONS: &[&str] = &[
 /// Puts the table's name and the number of shards into a migration.
 pub(super) fn migration(file: &str, table: &str, shards: u16) -> String {
     file.replace("{outbox}", table).replace("{mask}", &(shards - 1).to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_statement_says_which_index_serves_it_and_what_it_locks() {
-        for (name, file) in FILES {
-            let head: String = file.lines().take_while(|line| line.starts_with("--")).collect();
-            assert!(head.contains("Index: ") && head.contains("Lock"), "{name}.sql");
-            let body = file.to_ascii_uppercase();
-            for banned in ["SELECT *", "INSERT IGNORE", ";"] {
-                let code: Vec<&str> = body.lines().filter(|line| !line.starts_with("--")).collect();
-                assert!(!code.join("\n").contains(banned), "{name}.sql: {banned}");
-            }
-        }
-    }
-
-    #[test]
-    fn every_file_is_a_statement_and_every_statement_has_a_file() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/sql/postgres");
-        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
-        let mut files: Vec<String> = files
-            .filter_map(|name| name.to_str().unwrap().strip_suffix(".sql").map(str::to_owned))
-            .collect();
-        files.sort();
-        let named: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();
-        assert_eq!(files, named);
-    }
 }

@@ -7,7 +7,6 @@ use super::base::Base;
 use super::error::Fault;
 use super::glance::glance;
 use super::schema;
-use super::statements::FILES;
 use crate::findings::{self, finding};
 use crate::{Finding, Grade, Schema};
 
@@ -57,7 +56,7 @@ async fn plan(base: &Base, conn: &mut sqlx::SqliteConnection) -> Result<Finding,
 /// How SQLite would run a statement.
 pub(super) struct Plan {
     pub(super) name: &'static str,
-    pub(super) file: &'static str,
+    pub(super) indexes: Vec<String>,
     pub(super) steps: Vec<String>,
 }
 
@@ -70,9 +69,10 @@ pub(super) async fn plans(
     conn: &mut sqlx::SqliteConnection,
 ) -> Result<Vec<Plan>, Fault> {
     let mut plans = Vec::new();
-    for ((name, file), text) in FILES.iter().zip(base.sql.texts()) {
-        if !UNPLANNED.contains(name) {
-            plans.push(Plan { name, file, steps: plan_of(text, conn).await? });
+    for (name, sql) in base.sql.all() {
+        if !UNPLANNED.contains(&name) {
+            let (indexes, steps) = (sql.indexes().to_vec(), plan_of(sql.text(), conn).await?);
+            plans.push(Plan { name, indexes, steps });
         }
     }
     Ok(plans)
@@ -84,26 +84,15 @@ const BOUNDED: [&str; 4] = ["behind", "count", "glance", "trim_sent"];
 /// Says which statements are not served as their headers say.
 pub(super) fn unserved(table: &str, plans: &[Plan]) -> Vec<String> {
     let judge = |plan: &Plan| {
-        let Plan { name, file, steps } = plan;
-        let unused = |index: &String| !steps.iter().any(|step| step.contains(index));
-        if let Some(index) = indexes(file, table).into_iter().find(unused) {
+        let Plan { name, indexes, steps } = plan;
+        let unused = |index: &&String| !steps.iter().any(|step| step.contains(index.as_str()));
+        if let Some(index) = indexes.iter().find(unused) {
             return Some(format!("{name} does not use {index}"));
         }
         let scan = steps.iter().find(|step| scans(table, steps, step))?;
         (!BOUNDED.contains(name)).then(|| format!("{name}: {scan}"))
     };
     plans.iter().filter_map(judge).collect()
-}
-
-/// Reads which indexes a statement's header names.
-fn indexes(file: &str, table: &str) -> Vec<String> {
-    let head: Vec<&str> = file.lines().take_while(|line| line.starts_with("--")).collect();
-    let head = head.join(" ");
-    let line = head.split("Index: ").nth(1).unwrap_or_default();
-    let words =
-        line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '{' && c != '}');
-    let names = words.filter(|word| word.starts_with("{outbox}_"));
-    names.map(|name| name.replace("{outbox}", table)).collect()
 }
 
 /// Tells whether a step reads all of a table that may be large, under whatever name: a scan of a

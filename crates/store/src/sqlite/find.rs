@@ -11,7 +11,6 @@ use super::base::Base;
 use super::error::Fault;
 use super::glance::glance;
 use super::rows;
-use super::statements::Sql;
 use crate::listing::{Asked, Part, Place, Stretch, Tables};
 
 /// The tables, read through one transaction.
@@ -36,7 +35,7 @@ impl Tables for Shelves<'_> {
     ) -> Result<Vec<Listed>, Fault> {
         let Filter { id, key, kind, topic, status, code } = asked.filter;
         let after = asked.after(place);
-        let query = self.statement(place, asked.filter).query();
+        let query = self.base.sql.find(place, asked.filter).query();
         let query = query.bind(after.created).bind(&after.id);
         let query = query.bind(id.map(|id| id.to_string())).bind(key.as_deref());
         let query = query.bind(kind.as_deref()).bind(topic.as_deref());
@@ -59,13 +58,7 @@ impl Tables for Shelves<'_> {
         created: i64,
         key: Option<&str>,
     ) -> Result<Option<i64>, Fault> {
-        let sql = &self.base.sql;
-        let sql = match (place, key) {
-            (Place::Hot | Place::Later, _) => &sql.find_later_floor,
-            (Place::Dead, _) => &sql.find_dead_floor,
-            (Place::Sent, Some(_)) => &sql.find_sent_key_floor,
-            (Place::Sent, None) => &sql.find_sent_floor,
-        };
+        let sql = self.base.sql.floor(place, key.is_some());
         let query = sql.query().bind(created).bind(self.base.many).bind(key);
         let row = query.fetch_optional(&mut *self.conn).await?;
         Ok(row.map(|row| row.try_get(0)).transpose()?)
@@ -85,23 +78,6 @@ impl Tables for Shelves<'_> {
             counts.insert(rows::lenient(&row, 0)?.into_owned(), row.try_get(1)?);
         }
         Ok(counts)
-    }
-}
-
-impl<'a> Shelves<'a> {
-    fn statement(&self, place: Place, filter: &Filter) -> &'a Sql {
-        let sql = &self.base.sql;
-        match (place, filter.id.is_some()) {
-            (Place::Hot, true) => &sql.find_hot_id,
-            (Place::Hot, false) => &sql.find_hot,
-            (Place::Later, true) => &sql.find_later_id,
-            (Place::Later, false) => &sql.find_later,
-            (Place::Dead, true) => &sql.find_dead_id,
-            (Place::Dead, false) => &sql.find_dead,
-            (Place::Sent, true) => &sql.find_sent_id,
-            (Place::Sent, false) if filter.key.is_some() => &sql.find_sent_key,
-            (Place::Sent, false) => &sql.find_sent,
-        }
     }
 }
 

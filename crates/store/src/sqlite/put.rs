@@ -21,15 +21,25 @@ impl Work for Putting {
     const DURABLE: bool = true;
 
     async fn run(&mut self, base: &Base, conn: &mut SqliteConnection) -> Result<(), Fault> {
-        for event in &self.events {
-            write(&base.sql, conn, event, self.due, base.now()).await?;
-        }
-        Ok(())
+        Ok(write(&base.sql, conn, &self.events, self.due, base.now()).await?)
     }
 }
 
-/// Writes one event.
+/// Writes events.
 pub(super) async fn write(
+    sql: &Statements,
+    conn: &mut SqliteConnection,
+    events: &[Event],
+    due: Option<Millis>,
+    now: Option<i64>,
+) -> Result<(), sqlx::Error> {
+    for event in events {
+        write_one(sql, conn, event, due, now).await?;
+    }
+    Ok(())
+}
+
+async fn write_one(
     sql: &Statements,
     conn: &mut SqliteConnection,
     event: &Event,

@@ -7,65 +7,41 @@ use std::sync::Arc;
 use sqlx::sqlite::SqliteArguments;
 use sqlx::{AssertSqlSafe, Sqlite};
 
-/// A statement's text.
+use crate::statements::{Header, code, statements};
+
+/// A statement.
 #[derive(Clone, Debug)]
-pub(super) struct Sql(Arc<str>);
+pub(super) struct Sql {
+    text: Arc<str>,
+    /// The indexes that its header names.
+    indexes: Vec<String>,
+}
 
 impl Sql {
     fn load(file: &str, table: &str) -> Sql {
-        let code: Vec<&str> = file.lines().filter(|line| !line.starts_with("--")).collect();
-        Sql(code.join("\n").replace("{outbox}", table).into())
+        let header = Header::of(file);
+        let indexes = header.indexes().map(|name| name.replace("{outbox}", table)).collect();
+        Sql { text: code(file, table).into(), indexes }
     }
 
     /// Starts a query.
     pub(super) fn query<'q>(&self) -> sqlx::query::Query<'q, Sqlite, SqliteArguments> {
-        sqlx::query(AssertSqlSafe(self.0.clone()))
+        sqlx::query(AssertSqlSafe(self.text.clone()))
     }
 
     /// Returns the text.
     pub(super) fn text(&self) -> &Arc<str> {
-        &self.0
+        &self.text
+    }
+
+    /// Returns the indexes that serve it.
+    pub(super) fn indexes(&self) -> &[String] {
+        &self.indexes
     }
 }
 
-macro_rules! statements {
-    ($($name:ident)+) => {
-        /// Every statement.
-        #[derive(Debug)]
-        pub(super) struct Statements {
-            $(pub(super) $name: Sql,)+
-        }
-
-        impl Statements {
-            /// Names the outbox's tables.
-            pub(super) fn new(table: &str) -> Statements {
-                Statements {
-                    $($name: Sql::load(
-                        include_str!(concat!("../../sql/sqlite/", stringify!($name), ".sql")),
-                        table,
-                    ),)+
-                }
-            }
-        }
-
-        impl Statements {
-            /// Returns the texts, in the order of `FILES`.
-            pub(super) fn texts(&self) -> Vec<&str> {
-                vec![$(self.$name.text(),)+]
-            }
-        }
-
-        /// The statements' names and files.
-        pub(super) const FILES: &[(&str, &str)] = &[
-            $((
-                stringify!($name),
-                include_str!(concat!("../../sql/sqlite/", stringify!($name), ".sql")),
-            ),)+
-        ];
-    };
-}
-
 statements! {
+    "sqlite":
     behind claim_hot claim_later count dead_hot dead_later done_hot done_later drop_hot drop_later
     due_later find_dead find_dead_floor find_dead_id find_hot find_hot_floor find_hot_id
     find_hot_near find_later find_later_floor find_later_id find_sent find_sent_floor find_sent_id
@@ -85,34 +61,4 @@ pub(super) const MIGRATIONS: &[&str] = &[
 /// Puts the table's name into a migration.
 pub(super) fn migration(file: &str, table: &str) -> String {
     file.replace("{outbox}", table)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_statement_says_which_index_serves_it_and_what_it_locks() {
-        for (name, file) in FILES {
-            let head: String = file.lines().take_while(|line| line.starts_with("--")).collect();
-            assert!(head.contains("Index: ") && head.contains("Lock"), "{name}.sql");
-            let body = file.to_ascii_uppercase();
-            for banned in ["SELECT *", "INSERT OR IGNORE", ";"] {
-                let code: Vec<&str> = body.lines().filter(|line| !line.starts_with("--")).collect();
-                assert!(!code.join("\n").contains(banned), "{name}.sql: {banned}");
-            }
-        }
-    }
-
-    #[test]
-    fn every_file_is_a_statement_and_every_statement_has_a_file() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/sql/sqlite");
-        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
-        let mut files: Vec<String> = files
-            .filter_map(|name| name.to_str().unwrap().strip_suffix(".sql").map(str::to_owned))
-            .collect();
-        files.sort();
-        let named: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();
-        assert_eq!(files, named);
-    }
 }

@@ -78,7 +78,7 @@ impl Work for Numbered {
             begun.notify_one();
             go_on.notified().await;
         }
-        super::put::write(&base.sql, conn, &self.event, None, None).await?;
+        super::put::write(&base.sql, conn, std::slice::from_ref(&self.event), None, None).await?;
         if self.fails {
             sqlx::query("SELECT no_such_function()").execute(&mut *conn).await?;
         }
