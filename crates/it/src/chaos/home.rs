@@ -36,9 +36,9 @@ pub(super) struct Manners {
     pub(super) begin: &'static str,
     /// How a transaction is prepared before it commits, where it can be.
     pub(super) two_phase: Option<TwoPhase>,
-    /// What the server says to a producer that has waited for a relay. `None` where there is one
-    /// writer at a time, and waiting is the rule.
-    pub(super) waited: Option<&'static str>,
+    /// What the server says to a producer that has waited for a relay, for too long or in vain.
+    /// `None` where there is one writer at a time, and waiting is the rule.
+    pub(super) waited: Option<&'static [&'static str]>,
 }
 
 /// How a transaction commits in two phases: `{name}` is its name.

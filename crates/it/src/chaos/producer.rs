@@ -102,7 +102,8 @@ impl Producer {
     }
 
     fn has_waited(&self, error: &anyhow::Error) -> bool {
-        self.manners.waited.is_some_and(|said| format!("{error:#}").contains(said))
+        let said = format!("{error:#}");
+        self.manners.waited.is_some_and(|words| words.iter().any(|word| said.contains(word)))
     }
 
     /// Waits while too much waits, or while this round has had its share.

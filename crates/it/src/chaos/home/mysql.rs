@@ -92,7 +92,7 @@ const TWO_PHASE: TwoPhase = TwoPhase {
 /// Returns the words for a server of the family.
 pub(super) fn words(version: &str) -> Words {
     let watch = if version.contains("MariaDB") { WAITING_MARIADB } else { WAITING };
-    let waited = Some("Lock wait timeout exceeded");
+    let waited: Option<&[&str]> = Some(&["Lock wait timeout exceeded", "Deadlock found"]);
     Words {
         make: &["CREATE DATABASE {name} CHARACTER SET utf8mb4"],
         notes: notes(),

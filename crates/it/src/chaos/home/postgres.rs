@@ -62,7 +62,7 @@ const TWO_PHASE: TwoPhase = TwoPhase {
 };
 
 pub(super) fn words() -> Words {
-    let waited = Some("due to lock timeout");
+    let waited: Option<&[&str]> = Some(&["due to lock timeout", "deadlock detected"]);
     Words {
         make: &["CREATE DATABASE {name}", "CREATE ROLE {name}"],
         notes: NOTES.to_owned(),
