@@ -32,9 +32,16 @@ pub(crate) fn bench(args: &Args) -> Result<ExitCode> {
         true => None,
         false => Some(World::start_all(&run, &servers)?),
     };
+    // What is shipped is measured, and some of it as the program itself.
+    let mut build = run.command(cargo().get_program());
+    build.current_dir(root()).args(["build", "--profile", "dist"]);
+    build.args(["--package", "postbox-cli", "--package", "postbox-it", "--bins"]);
+    if !build.status().context("cargo does not start")?.success() {
+        return Ok(ExitCode::FAILURE);
+    }
     let mut command = run.command(cargo().get_program());
     command.current_dir(root()).env("POSTBOX_WORLD", run.file());
-    command.args(["run", "--release", "--package", "postbox-it", "--bin", "bench", "--"]);
+    command.args(["run", "--profile", "dist", "--package", "postbox-it", "--bin", "bench", "--"]);
     command.args(&args.what);
     if args.json {
         command.arg("--json");

@@ -18,8 +18,12 @@ pub fn postbox() -> Result<PathBuf> {
     let own = std::env::current_exe()?;
     let folders = own.ancestors().skip(1).take(2);
     let found = folders.map(|folder| folder.join("postbox")).find(|path| path.is_file());
-    let release = own.components().any(|part| part.as_os_str() == "release");
-    let profile = if release { " --release" } else { "" };
+    let built_as = |name: &str| own.components().any(|part| part.as_os_str() == name);
+    let profile = match (built_as("release"), built_as("dist")) {
+        (true, _) => " --release",
+        (_, true) => " --profile dist",
+        _ => "",
+    };
     found.with_context(|| {
         format!("there is no postbox beside {}: cargo build -p postbox-cli{profile}", own.display())
     })

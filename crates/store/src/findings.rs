@@ -33,6 +33,12 @@ pub(crate) fn clock(database: Millis, machine: Millis) -> Finding {
     finding(grade, "clock", detail)
 }
 
+/// Tells whether a statement is one of a relay. What only a migration runs, a relay's account has
+/// no right to, nor to its plan.
+pub(crate) fn is_relays<T>((name, _): &(&str, T)) -> bool {
+    *name != "write_version"
+}
+
 /// Says how many shards there are.
 pub(crate) fn shards(there: u16, wanted: u16) -> Finding {
     let detail = format!("{there}, fixed when the tables were made");

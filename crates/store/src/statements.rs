@@ -15,7 +15,8 @@ macro_rules! statements {
         impl Statements {
             /// Names the outbox's tables.
             pub(super) fn new(table: &str) -> Statements {
-                Statements { $($name: Sql::load(crate::statements::file!($folder, $name), table),)+ }
+                use crate::statements::file;
+                Statements { $($name: Sql::load(file!($folder, $name), table),)+ }
             }
 
             /// Returns every statement with its name.

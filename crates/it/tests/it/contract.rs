@@ -36,7 +36,6 @@ mod history;
 mod locks;
 mod plans;
 mod refusals;
-mod rights;
 mod sharing;
 mod skipping;
 

@@ -16,13 +16,14 @@ use crate::server::{Commit, Connects, Fault, Scope, broken, down};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What every connection is set to, how it is asked for, and the answer. A session that idles in a
-/// transaction keeps others waiting, so none may for long.
+/// transaction, as that of a stopped process does, keeps others waiting; MySQL knows only one limit
+/// for all sessions that idle, so it is short.
 const SETTINGS: [(&str, &str, &str); 7] = [
     ("autocommit = 1", "IF(@@SESSION.autocommit, 'on', 'off')", "on"),
     ("time_zone = '+00:00'", "@@SESSION.time_zone", "+00:00"),
     ("innodb_lock_wait_timeout = 5", "@@SESSION.innodb_lock_wait_timeout", "5"),
     ("lock_wait_timeout = 10", "@@SESSION.lock_wait_timeout", "10"),
-    ("wait_timeout = 600", "@@SESSION.wait_timeout", "600"),
+    ("wait_timeout = 5", "@@SESSION.wait_timeout", "5"),
     (
         "sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
         "@@SESSION.sql_mode",
@@ -86,6 +87,7 @@ pub(crate) fn home(url: &str) -> Result<String, StoreError> {
 impl Connects for MySql {
     type Conn = MySqlConnection;
     const NAME: &'static str = "MySQL or MariaDB";
+    const IDLE: Duration = Duration::from_secs(2);
 
     /// Commits are as sure as the server makes all of them: a session cannot choose.
     async fn connect(&self, _: Commit) -> Result<(MySqlConnection, String), Fault> {

@@ -81,7 +81,8 @@ async fn plan(
     let mut wrong = Vec::new();
     // A server without SKIP LOCKED cannot read the statements that need it.
     let known = |(name, _): &(&str, _)| skips || !name.ends_with("_free");
-    for (name, sql) in base.db.sql.all().into_iter().filter(known) {
+    let all = base.db.sql.all().into_iter().filter(findings::is_relays);
+    for (name, sql) in all.filter(known) {
         match plan_of(sql, kind, conn).await {
             Ok(steps) => wrong.extend(mistake(name, sql, &base.table, &steps)),
             Err(Fault::Sql(error)) if super::error::number(&error) == Some(NO_INDEX) => {

@@ -27,7 +27,7 @@ const SETTINGS: [(&str, &str); 13] = [
     ("default_transaction_read_only", "off"),
     ("statement_timeout", "10s"),
     ("lock_timeout", "5s"),
-    ("idle_in_transaction_session_timeout", "10s"),
+    ("idle_in_transaction_session_timeout", "5s"),
     ("plan_cache_mode", "force_generic_plan"),
     ("enable_seqscan", "off"),
     ("enable_bitmapscan", "off"),
@@ -57,6 +57,7 @@ pub(crate) fn home(url: &str) -> Result<String, StoreError> {
 impl Connects for Postgres {
     type Conn = PgConnection;
     const NAME: &'static str = "PostgreSQL";
+    const IDLE: Duration = Duration::from_secs(300);
 
     async fn connect(&self, commit: Commit) -> Result<(PgConnection, String), Fault> {
         connect(&self.options, commit).await

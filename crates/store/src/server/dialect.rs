@@ -36,6 +36,8 @@ pub(crate) trait Connects: Send + Sync + Sized + 'static {
     type Conn: Send;
     /// What people call it.
     const NAME: &'static str;
+    /// How long a connection may lie idle and still be used: less than the server allows it.
+    const IDLE: Duration;
 
     /// Connects, sets the connection up, and refuses a server that cannot be worked with. Returns
     /// what tells that server from every other one as well.

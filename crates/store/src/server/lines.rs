@@ -1,7 +1,8 @@
 //! The connections of one handle: made when needed, kept when clean, closed when in doubt.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -13,7 +14,8 @@ use super::work::Commit;
 pub(super) struct Lines<D: Connects> {
     commit: Commit,
     room: Arc<Semaphore>,
-    free: Mutex<Vec<D::Conn>>,
+    /// Those that nobody uses, and since when.
+    free: Mutex<Vec<(Instant, D::Conn)>>,
     closed: AtomicBool,
 }
 
@@ -27,7 +29,7 @@ impl<D: Connects> Lines<D> {
     /// Borrows a connection, making one if none is free.
     pub(super) async fn line(self: &Arc<Lines<D>>, db: &D) -> Result<Line<D>, Fault> {
         let permit = self.room.clone().acquire_owned().await.map_err(|_| closed())?;
-        let free = self.free().pop();
+        let free = self.newest();
         let (conn, made_to) = match free {
             Some(conn) => (conn, None),
             None => db.connect(self.commit).await.map(|(conn, server)| (conn, Some(server)))?,
@@ -35,8 +37,15 @@ impl<D: Connects> Lines<D> {
         Ok(Line { conn, made_to, lines: self.clone(), _permit: permit })
     }
 
-    fn free(&self) -> std::sync::MutexGuard<'_, Vec<D::Conn>> {
+    fn free(&self) -> MutexGuard<'_, Vec<(Instant, D::Conn)>> {
         self.free.lock().expect("nothing panics while the free connections are open")
+    }
+
+    /// Takes the connection that was used last, and closes those that have lain idle too long.
+    fn newest(&self) -> Option<D::Conn> {
+        let mut free = self.free();
+        free.retain(|(since, _)| since.elapsed() < D::IDLE);
+        free.pop().map(|(_, conn)| conn)
     }
 
     /// Closes every connection that is free, so that the next one is made anew.
@@ -54,7 +63,7 @@ impl<D: Connects> Lines<D> {
         self.closed.store(true, Ordering::SeqCst);
         self.room.close();
         let free = std::mem::take(&mut *self.free());
-        for conn in free {
+        for (_, conn) in free {
             D::hang_up(conn).await;
         }
     }
@@ -73,7 +82,7 @@ impl<D: Connects> Line<D> {
     /// Gives the connection back: it is outside any transaction.
     pub(super) fn put_back(self) {
         if self.lines.is_open() {
-            self.lines.free().push(self.conn);
+            self.lines.free().push((Instant::now(), self.conn));
         }
     }
 }
