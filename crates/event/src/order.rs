@@ -83,24 +83,30 @@ impl Hand {
         self.cursor = self.cursor.max(number);
     }
 
-    /// Offers the next hot row; `true` takes it. Rows must come in order of their numbers.
-    pub fn offer_hot(&mut self, address: Address, key: Option<&str>) -> bool {
-        self.skip(address.number);
+    /// Tells whether a hot row would be taken if it were offered now.
+    pub fn takes_hot(&self, address: Address, key: Option<&str>) -> bool {
         if self.out.contains_key(&address) {
             return false;
         }
-        if let (Order::Hold, Some(key)) = (self.order, key) {
-            let fresh = self.fresh.contains(key);
-            let line = self.line(key);
-            let busy = (line.out > 0 && !fresh) || !line.holders.is_empty();
-            if busy || line.waiting.is_some_and(|first| first < address.number) {
-                let first = line.waiting.unwrap_or(address.number);
-                line.waiting = Some(first.min(address.number));
-                return false;
-            }
+        let (Order::Hold, Some(key)) = (self.order, key) else { return true };
+        let Some(line) = self.lines.get(key) else { return true };
+        let busy = (line.out > 0 && !self.fresh.contains(key)) || !line.holders.is_empty();
+        !busy && line.waiting.is_none_or(|first| first >= address.number)
+    }
+
+    /// Offers the next hot row; `true` takes it. Rows must come in order of their numbers.
+    pub fn offer_hot(&mut self, address: Address, key: Option<&str>) -> bool {
+        self.skip(address.number);
+        if self.takes_hot(address, key) {
+            self.take(address, key, position(Shelf::Hot, address.number, 0), false);
+            return true;
         }
-        self.take(address, key, position(Shelf::Hot, address.number, 0), false);
-        true
+        if let Some(key) = key.filter(|_| !self.out.contains_key(&address)) {
+            let line = self.line(key);
+            let first = line.waiting.unwrap_or(address.number);
+            line.waiting = Some(first.min(address.number));
+        }
+        false
     }
 
     /// Offers a later row that is due; `true` takes it. `birth` is its number when it was hot, or

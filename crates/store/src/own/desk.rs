@@ -64,11 +64,11 @@ impl Part {
     /// Offers a hot row to a hand whose cursor stood at `before`; `true` takes it. Below that, only
     /// a row that came late is new: one that waits comes again when the line of its key ends.
     pub(crate) fn offer_hot(&mut self, address: Address, key: Option<&str>, before: i64) -> bool {
-        let number = address.number;
-        let waits = key.is_some_and(|key| self.waiting.get(key) == Some(&number));
-        if self.hot.contains_key(&number) || waits && number <= before {
+        if self.is_known(address.number, key, before) {
             return false;
         }
+        let number = address.number;
+        let waits = key.is_some_and(|key| self.waiting.get(key) == Some(&number));
         let taken = self.hand.offer_hot(address, key);
         match key {
             Some(key) if taken && waits => drop(self.waiting.remove(key)),
@@ -79,6 +79,17 @@ impl Part {
             _ => {}
         }
         taken
+    }
+
+    /// Tells whether a row is in flight, or was looked at and waits for the line of its key to end.
+    fn is_known(&self, number: i64, key: Option<&str>, before: i64) -> bool {
+        let waits = key.is_some_and(|key| self.waiting.get(key) == Some(&number));
+        self.hot.contains_key(&number) || waits && number <= before
+    }
+
+    /// Tells whether a hot row would be taken if it were offered now.
+    pub(crate) fn takes_hot(&self, address: Address, key: Option<&str>, before: i64) -> bool {
+        !self.is_known(address.number, key, before) && self.hand.takes_hot(address, key)
     }
 
     fn new(order: Order) -> Part {
@@ -260,6 +271,7 @@ mod tests {
         part.hand.open(Fence(2), Millis(1));
         let first = Address { shelf: Shelf::Later, shard: 0, number: 1 };
         assert!(part.hand.offer_later(first, Some("k"), 1));
+        assert!(!part.takes_hot(hot(4), Some("k"), 5) && part.takes_hot(hot(3), Some("k"), 5));
         assert!(!part.offer_hot(hot(4), Some("k"), 5), "it waits for the line to end");
         assert!(part.offer_hot(hot(3), Some("k"), 5), "it came late, and before the other");
         assert!(part.offer_hot(hot(6), None, 5));

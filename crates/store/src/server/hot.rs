@@ -135,7 +135,12 @@ impl Pick<'_> {
             }
         };
         let size = event.payload.len();
-        if !self.room.fits(size, self.taken()) {
+        // A look back meets rows that wait, or are in flight: they need no room.
+        let key = event.key.as_deref();
+        let needs_room = seq > before
+            || self.rivals.is_some()
+            || desk.part(shard).takes_hot(address, key, before);
+        if needs_room && !self.room.fits(size, self.taken()) {
             return Ok(false);
         }
         if self.rivals.is_some() {
