@@ -24,11 +24,11 @@ impl Ring {
     }
 
     /// Rings for the relays of other processes that listen to an outbox in PostgreSQL (`listen =
-    /// true` in their config). It has a connection of its own, made at the first ring, and never
-    /// touches your transactions; rings that come together are one.
-    pub fn across(url: &str, table: &str) -> Result<Ring, Error> {
+    /// true` in their config). It has a connection of its own and never touches your transactions;
+    /// rings that come together are one.
+    pub async fn across(url: &str, table: &str) -> Result<Ring, Error> {
         store::check_listen(url)?;
-        Ok(Ring(To::Elsewhere(Arc::new(Chime::new(url, table)?))))
+        Ok(Ring(To::Elsewhere(Arc::new(Chime::new(url, table).await?))))
     }
 
     /// Says that something was committed.

@@ -34,9 +34,9 @@ impl Quiet {
         outbox.migrate().await.unwrap();
         let lane = outbox.lane(Lane { topics: Topics::all(), order: Order::Hold });
         let session = Session::open(&url).await.unwrap();
-        let mut quiet = Quiet { outbox, lane, url, table, session };
-        quiet.until_it_listens().await;
-        quiet
+        // The first ring is the relay's own, when it has begun to listen; nothing else is due.
+        tokio::time::timeout(PATIENCE, lane.wait(NAP)).await.expect("it listens");
+        Quiet { outbox, lane, url, table, session }
     }
 
     /// Waits until the relay listens, and returns the server's process that does.
@@ -87,7 +87,7 @@ async fn a_listening_relay_hears_a_ring_in_plain_sql() {
 #[tokio::test]
 async fn a_listening_relay_hears_the_library_of_another_process() {
     let quiet = Quiet::new().await;
-    let ring = Ring::across(&quiet.url, &quiet.table).unwrap();
+    let ring = Ring::across(&quiet.url, &quiet.table).await.unwrap();
     let nap = quiet.nap().await;
     ring.ring();
     wakes(nap).await;
@@ -122,7 +122,7 @@ async fn rings_that_come_together_are_one() {
     let table = format!("t{:016x}", fastrand::u64(..));
     let mut ears = PgListener::connect(&url).await.unwrap();
     ears.listen(&table).await.unwrap();
-    let ring = Ring::across(&url, &table).unwrap();
+    let ring = Ring::across(&url, &table).await.unwrap();
     (0..1000).for_each(|_| ring.ring());
     tokio::time::timeout(PATIENCE, ears.recv()).await.unwrap().unwrap();
     // Another one comes after all of those.
@@ -134,6 +134,13 @@ async fn rings_that_come_together_are_one() {
         heard += 1;
     }
     assert!(heard < 100, "{heard} of 1000 rings went out");
+}
+
+#[tokio::test]
+async fn whoever_cannot_ring_is_told_so() {
+    let url = need("postgres").detail("url").replace("postgres@", "nobody-here@");
+    let error = Ring::across(&url, "outbox").await.err().expect("the server knows no such user");
+    assert!(error.to_string().contains("nobody-here"), "{error}");
 }
 
 #[tokio::test]
@@ -156,6 +163,6 @@ async fn where_nobody_can_ring_listening_is_refused() {
         let setup = Setup { listen: true, ..Setup::new(url) };
         let Err(StoreError::Broken(cause)) = store::open(&setup).await else { panic!("{url}") };
         assert!(cause.detail.contains("only PostgreSQL can tell"), "{cause}");
-        Ring::across(url, "outbox").err().expect("nobody can ring there");
+        Ring::across(url, "outbox").await.err().expect("nobody can ring there");
     }
 }

@@ -1,20 +1,21 @@
 //! Hearing, on a connection of its own, that producers in other processes have committed; and
 //! saying so.
 //!
-//! Whatever is not heard is found by the next look: a ring may be lost, an event cannot.
+//! Whatever is not heard is found by the next look, which comes as soon as without it: a ring may
+//! be lost, an event cannot.
 
 use std::sync::Weak;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use event::StoreError;
+use event::{Cause, Code, StoreError};
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use sqlx::{ConnectOptions, PgConnection};
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::Postgres;
 use super::connect::options;
+use super::error::judge;
 use crate::given::check_table;
 use crate::server::Base;
 
@@ -24,9 +25,17 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// How long a ring may stand for those that follow it.
 const TOGETHER: Duration = Duration::from_millis(10);
 
+/// How long the server may take for a ring.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Returns the channel of an outbox: its table, as the server spells it.
+fn channel(table: &str) -> String {
+    table.to_ascii_lowercase()
+}
+
 /// Listens for as long as the handle is open.
 pub(super) async fn listen(options: PgConnectOptions, base: Weak<Base<Postgres>>) {
-    let Some((mut bell, channel)) = base.upgrade().map(|base| (base.bell(), base.table.clone()))
+    let Some((mut bell, channel)) = base.upgrade().map(|base| (base.bell(), channel(&base.table)))
     else {
         return;
     };
@@ -44,9 +53,6 @@ pub(super) async fn listen(options: PgConnectOptions, base: Weak<Base<Postgres>>
             () = hears => {}
             () = over => break,
         }
-        if let Some(base) = base.upgrade() {
-            base.hears.store(false, Ordering::Relaxed);
-        }
         sleep(AGAIN).await;
     }
     pool.close().await;
@@ -58,18 +64,13 @@ async fn hear(pool: &sqlx::PgPool, channel: &str, base: &Weak<Base<Postgres>>) {
     if listener.listen(channel).await.is_err() {
         return;
     }
-    let ring = |hears: bool| {
+    // What was committed before it listened may have rung in vain.
+    loop {
         if let Some(base) = base.upgrade() {
-            base.hears.store(hears, Ordering::Relaxed);
             base.ring();
         }
-    };
-    // What was committed before it listened may have rung in vain.
-    ring(true);
-    while let Ok(Some(_)) = listener.try_recv().await {
-        ring(true);
+        let Ok(Some(_)) = listener.try_recv().await else { return };
     }
-    ring(false);
 }
 
 /// Rings for the relays of other processes, on a connection of its own: never in a producer's
@@ -77,11 +78,17 @@ async fn hear(pool: &sqlx::PgPool, channel: &str, base: &Weak<Base<Postgres>>) {
 pub struct Chime(watch::Sender<()>);
 
 impl Chime {
-    /// Rings for those who listen to the outbox of a table.
-    pub fn new(url: &str, table: &str) -> Result<Chime, StoreError> {
+    /// Rings for those who listen to the outbox of a table. Says so if the server lets nobody in.
+    pub async fn new(url: &str, table: &str) -> Result<Chime, StoreError> {
         check_table(table)?;
+        let (options, channel) = (options(url)?, channel(table));
+        let conn = timeout(PATIENCE, options.connect()).await.map_err(|_| {
+            let detail = format!("the server did not let us in within {PATIENCE:?}");
+            StoreError::Down(Cause::new(Code::StoreDown, detail))
+        })?;
+        let conn = conn.map_err(|error| judge(&error))?;
         let (rings, heard) = watch::channel(());
-        tokio::spawn(chime(options(url)?, table.to_owned(), heard));
+        tokio::spawn(chime(options, channel, conn, heard));
         Ok(Chime(rings))
     }
 
@@ -92,21 +99,37 @@ impl Chime {
 }
 
 /// Passes rings on, until nobody can ring any more.
-async fn chime(options: PgConnectOptions, channel: String, mut rings: watch::Receiver<()>) {
-    let mut conn: Option<PgConnection> = None;
+async fn chime(
+    options: PgConnectOptions,
+    channel: String,
+    conn: PgConnection,
+    mut rings: watch::Receiver<()>,
+) {
+    let mut open = Some(conn);
     while rings.changed().await.is_ok() {
         // The second time on a new connection: the first may have been lost while it idled.
         for _ in 0..2 {
-            if conn.is_none() {
-                conn = options.connect().await.ok();
-            }
-            let Some(open) = &mut conn else { break };
-            let notify = sqlx::query("SELECT pg_notify($1, '')").bind(&channel);
-            match notify.execute(open).await {
-                Ok(_) => break,
-                Err(_) => conn = None,
+            let rung = timeout(PATIENCE, ring(&options, &channel, open.take())).await;
+            open = rung.ok().flatten();
+            if open.is_some() {
+                break;
             }
         }
         sleep(TOGETHER).await;
     }
+}
+
+/// Rings once. Returns the connection if it serves.
+async fn ring(
+    options: &PgConnectOptions,
+    channel: &str,
+    open: Option<PgConnection>,
+) -> Option<PgConnection> {
+    let mut conn = match open {
+        Some(conn) => conn,
+        None => options.connect().await.ok()?,
+    };
+    let notify = sqlx::query("SELECT pg_notify($1, '')").bind(channel);
+    notify.execute(&mut conn).await.ok()?;
+    Some(conn)
 }

@@ -1,7 +1,6 @@
 //! One lane's view of the outbox.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -19,8 +18,6 @@ use crate::own::May;
 
 /// The shortest and the longest time between two looks of a lane that waits.
 const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
-/// The longest time where rings of other processes are heard.
-const HEARING: Duration = Duration::from_secs(1);
 
 /// One lane of one handle.
 pub(super) struct ServerLane<D: Dialect> {
@@ -63,8 +60,7 @@ impl<D: Dialect> Source for ServerLane<D> {
                 // The bell hangs as long as the handle does.
                 rung.expect("a lane keeps its bell");
             }
-            let hears = self.base.hears.load(Ordering::Relaxed);
-            pause = (pause * 2).min(if hears { HEARING } else { LOOK.1 });
+            pause = (pause * 2).min(LOOK.1);
         }
     }
 
