@@ -142,7 +142,7 @@ pub trait Outbox: Send + Sync {
 }
 
 /// Where an outbox lives.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Home {
     /// In a file.
     File(PathBuf),

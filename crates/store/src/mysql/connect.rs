@@ -10,7 +10,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, MySqlConnection, Row};
 
 use super::error::{judge, yields};
 use super::{MySql, rows};
-use crate::server::{Commit, Connects, Fault, Scope, broken, down};
+use crate::server::{Commit, Connects, Fault, Identity, Scope, broken, down};
 
 /// How long a server may take to let us in.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -90,7 +90,7 @@ impl Connects for MySql {
     const IDLE: Duration = Duration::from_secs(2);
 
     /// Commits are as sure as the server makes all of them: a session cannot choose.
-    async fn connect(&self, _: Commit) -> Result<(MySqlConnection, String), Fault> {
+    async fn connect(&self, _: Commit) -> Result<(MySqlConnection, Identity), Fault> {
         let connecting = tokio::time::timeout(PATIENCE, async {
             let conn = self.options.connect().await;
             let mut conn = conn.map_err(|error| unreached(&self.options, error))?;
@@ -149,15 +149,18 @@ fn unreached(options: &MySqlConnectOptions, error: sqlx::Error) -> Fault {
     down(format!("no MySQL or MariaDB server answers at {host}:{port}: {error}"))
 }
 
-/// Sets a connection up. Returns what tells its server from every other one.
-async fn prepare(conn: &mut MySqlConnection, skips: bool) -> Result<String, Fault> {
+/// Sets a connection up. Returns which server it is.
+async fn prepare(conn: &mut MySqlConnection, skips: bool) -> Result<Identity, Fault> {
     let row = sqlx::raw_sql(
         "SELECT VERSION(), @@version_comment, @@GLOBAL.read_only + 0, \
-         CONCAT_WS(' ', @@server_id, @@hostname, @@port)",
+         CONCAT_WS(' ', @@server_id, @@hostname, @@port), UNIX_TIMESTAMP()",
     );
     let row = row.fetch_one(&mut *conn).await?;
     let (version, comment): (String, String) = (row.try_get(0)?, row.try_get(1)?);
-    let server: String = row.try_get(3)?;
+    let (name, now): (String, i64) = (row.try_get(3)?, row.try_get(4)?);
+    let uptime = sqlx::raw_sql("SHOW GLOBAL STATUS LIKE 'Uptime'").fetch_one(&mut *conn).await?;
+    let uptime: i64 = uptime.try_get::<String, _>(1)?.parse().unwrap_or(0);
+    let server = Identity { name, started: now - uptime };
     refuse(&version, &comment, row.try_get::<i64, _>(2)? != 0)?;
     if skips && !skips_locked(&version) {
         let detail = format!(

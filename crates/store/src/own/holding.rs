@@ -21,6 +21,8 @@ pub(crate) struct Held {
 
 pub(crate) struct Holding {
     owner: String,
+    /// Counts the servers that it was about: what was read under another number holds no more.
+    pub(crate) era: u64,
     held: BTreeMap<u16, Held>,
     /// How long the newest claim wanted its lease to last.
     pub(crate) lease: Duration,
@@ -29,7 +31,8 @@ pub(crate) struct Holding {
 
 impl Holding {
     pub(crate) fn new(owner: String) -> Holding {
-        Holding { owner, held: BTreeMap::new(), lease: Duration::ZERO, desks: Vec::new() }
+        let (held, desks) = (BTreeMap::new(), Vec::new());
+        Holding { owner, era: 0, held, lease: Duration::ZERO, desks }
     }
 
     /// Returns how a shard is held.

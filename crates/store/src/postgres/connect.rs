@@ -13,7 +13,7 @@ use sqlx::{ConnectOptions, Connection, PgConnection, Row};
 
 use super::Postgres;
 use super::error::{judge, yields};
-use crate::server::{Commit, Connects, Fault, Scope, broken, down};
+use crate::server::{Commit, Connects, Fault, Identity, Scope, broken, down};
 
 /// How long a server may take to let us in.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -59,7 +59,7 @@ impl Connects for Postgres {
     const NAME: &'static str = "PostgreSQL";
     const IDLE: Duration = Duration::from_secs(300);
 
-    async fn connect(&self, commit: Commit) -> Result<(PgConnection, String), Fault> {
+    async fn connect(&self, commit: Commit) -> Result<(PgConnection, Identity), Fault> {
         connect(&self.options, commit).await
     }
 
@@ -105,11 +105,11 @@ impl Connects for Postgres {
 async fn connect(
     options: &PgConnectOptions,
     commit: Commit,
-) -> Result<(PgConnection, String), Fault> {
+) -> Result<(PgConnection, Identity), Fault> {
     let connecting = tokio::time::timeout(PATIENCE, async {
         let mut conn = options.connect().await.map_err(|error| unreached(options, error))?;
         prepare(&mut conn, commit).await?;
-        let server = server(&mut conn).await?;
+        let server = identity(&mut conn).await?;
         Ok((conn, server))
     });
     connecting
@@ -124,17 +124,24 @@ fn unreached(options: &PgConnectOptions, error: sqlx::Error) -> Fault {
     down(format!("no PostgreSQL server answers at {host}:{port}: {error}"))
 }
 
-/// Reads what tells a server from every other one, and from itself before a restart, at which
-/// commits that did not wait for the disk may be lost: its start, and its line of history.
-async fn server(conn: &mut PgConnection) -> Result<String, Fault> {
-    let ask = "SELECT extract(epoch FROM pg_postmaster_start_time())::text || ' ' \
-               || left(pg_walfile_name(pg_current_wal_lsn()), 8)";
-    match sqlx::query(ask).persistent(false).fetch_one(conn).await {
-        Ok(row) => Ok(row.try_get(0)?),
-        // A service that hides these hides its failovers too; the full look is the net.
-        Err(sqlx::Error::Database(_)) => Ok(String::new()),
-        Err(error) => Err(error.into()),
-    }
+/// Reads which server it is: by its start, after which commits that did not wait for the disk may
+/// be lost, and by its line of history, where that can be had.
+async fn identity(conn: &mut PgConnection) -> Result<Identity, Fault> {
+    let start = "SELECT extract(epoch FROM pg_postmaster_start_time())::bigint";
+    let row = sqlx::query(start).persistent(false).fetch_one(&mut *conn).await?;
+    let started: i64 = row.try_get(0)?;
+    let line = "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)";
+    let name = match sqlx::query(line).persistent(false).fetch_one(conn).await {
+        Ok(row) => row.try_get(0)?,
+        // A service that is not allowed to tell.
+        Err(sqlx::Error::Database(error))
+            if matches!(error.code().as_deref(), Some("42501" | "42883" | "0A000")) =>
+        {
+            String::new()
+        }
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Identity { name, started })
 }
 
 async fn prepare(conn: &mut PgConnection, commit: Commit) -> Result<(), Fault> {

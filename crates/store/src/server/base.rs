@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use super::dialect::Dialect;
 use super::fault::{Fault, broken};
+use super::identity::Identity;
 use super::lines::Lines;
 use super::schema;
 use super::settle::Ending;
@@ -37,8 +38,6 @@ pub(crate) struct Base<D: Dialect> {
     pub(crate) owner: String,
     /// Counts rings.
     pub(super) bell: watch::Sender<u64>,
-    /// Whether rings of other processes are heard.
-    pub(crate) hears: AtomicBool,
     /// Whose turn it is to change what the relay holds: one claim at a time, and no outcome is
     /// taken in while a claim offers rows that it read before.
     pub(super) turn: tokio::sync::Mutex<()>,
@@ -50,8 +49,8 @@ pub(crate) struct Base<D: Dialect> {
     holding: Mutex<Holding>,
     ending: Mutex<Ending>,
     now: Now,
-    /// What tells the server that answered last from every other one.
-    met: Mutex<Option<String>>,
+    /// The server that answered last.
+    met: Mutex<Option<Identity>>,
     quick: Arc<Lines<D>>,
     sure: Arc<Lines<D>>,
     /// How many shards there are; 0 before the schema was looked at.
@@ -83,7 +82,6 @@ impl<D: Dialect> Base<D> {
             adopted: AtomicBool::new(false),
             counter: fastrand::u16(..),
             bell: watch::Sender::new(0),
-            hears: AtomicBool::new(false),
             turn: tokio::sync::Mutex::new(()),
             settling: tokio::sync::RwLock::new(()),
             many: MANY,
@@ -140,22 +138,26 @@ impl<D: Dialect> Base<D> {
     }
 
     /// Learns which server answers. After a failover it is another one, which may have lost the
-    /// newest commits and draw their numbers again: nothing that is remembered holds there.
-    pub(super) fn meet(&self, server: String) -> Result<(), StoreError> {
-        let mut known = self.met.lock().expect("nothing panics while the name is open");
-        if known.as_ref().is_none_or(|known| *known == server) {
-            *known = Some(server);
-            return Ok(());
+    /// newest commits and draw their numbers again: nothing that is remembered holds there. Returns
+    /// the count of the servers that were met.
+    pub(super) fn meet(&self, server: Identity) -> Result<u64, StoreError> {
+        let mut met = self.met.lock().expect("nothing panics while the name is open");
+        let same = met.as_ref().is_none_or(|met| met.is(&server));
+        *met = Some(server);
+        if same {
+            return Ok(self.holding().era);
         }
-        *known = Some(server);
         self.forget_lines();
         self.adopted.store(false, Ordering::Relaxed);
         self.shards.store(0, Ordering::Relaxed);
         *self.sharing() = Sharing::default();
-        self.holding().forget();
+        {
+            let mut holding = self.holding();
+            holding.forget();
+            holding.era += 1;
+        }
         self.ring();
-        let detail = "the address leads to another server than before; what was in hand is let go";
-        Err(StoreError::Down(Cause::new(Code::StoreDown, detail)))
+        Err(another_server())
     }
 
     pub(super) async fn close(&self) {
@@ -203,6 +205,12 @@ impl<D: Dialect> Base<D> {
     pub(crate) fn ring(&self) {
         self.bell.send_modify(|rings| *rings += 1);
     }
+}
+
+/// Makes the answer to work that is about another server than the one that answers.
+pub(super) fn another_server() -> StoreError {
+    let detail = "the address leads to another server than before; what was in hand is let go";
+    StoreError::Down(Cause::new(Code::StoreDown, detail))
 }
 
 /// Which of the relay's shards go to whom.

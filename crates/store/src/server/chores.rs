@@ -53,6 +53,12 @@ impl<D: Dialect> ServerChores<D> {
         ServerChores { base, rest: Mutex::default() }
     }
 
+    /// Drops no day for a while: at first for so long, then for longer each time.
+    fn rest_again(&self, now: Millis, first: Duration) {
+        let mut rest = self.rest();
+        *rest = rest.again(now, first);
+    }
+
     fn rest(&self) -> std::sync::MutexGuard<'_, Rest> {
         self.rest.lock().expect("nothing panics while the rest is open")
     }
@@ -68,7 +74,9 @@ impl<D: Dialect> Chores for ServerChores<D> {
             return Ok(swept);
         }
         for slot in plan.drop {
-            match self.base.carry(Dropping { keep: *keep, slot }).await? {
+            let dropped = self.base.carry(Dropping { keep: *keep, slot }).await;
+            let dropped = dropped.inspect_err(|_| self.rest_again(now, REST / 60));
+            match dropped? {
                 Dropped::Day(rows) => {
                     swept.sent += rows;
                     *self.rest() = Rest::default();
@@ -76,8 +84,7 @@ impl<D: Dialect> Chores for ServerChores<D> {
                 }
                 Dropped::Busy if <D as Keeps>::BACK_OFF.is_zero() => {}
                 Dropped::Busy => {
-                    let mut rest = self.rest();
-                    *rest = rest.again(now, <D as Keeps>::BACK_OFF);
+                    self.rest_again(now, <D as Keeps>::BACK_OFF);
                     break;
                 }
                 Dropped::Not => {}

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use event::{Address, Claim, Fence, Leased, Millis, StoreError, Want};
 
-use super::base::Base;
+use super::base::{Base, another_server};
 use super::compete::{adopt, unchanged};
 use super::dialect::Dialect;
 use super::fault::Fault;
@@ -25,13 +25,19 @@ pub(super) async fn claim<D: Dialect>(
     want: Want,
 ) -> Result<Vec<Claim>, StoreError> {
     let _turn = base.turn.lock().await;
+    let era = base.holding().era;
     adopt(base, want.lease).await?;
     let glance = base.work(&mut Glancing { lane, seen: Millis(i64::MIN) }).await?;
     share(base, glance.looks.len(), glance.now, want.lease).await?;
-    let Some(mut claiming) = Claiming::new(base, lane, want, glance) else {
+    let Some(mut claiming) = Claiming::new(base, era, lane, want, glance) else {
         return Ok(Vec::new());
     };
     let claims = base.work(&mut claiming).await;
+    if base.holding().era != era {
+        // It went on while everything was let go.
+        base.holding().forget();
+        return Err(another_server());
+    }
     if claims.is_err() {
         let mut holding = base.holding();
         claiming.stages.iter().for_each(|stage| holding.lose(stage.shard));
@@ -61,6 +67,7 @@ pub(super) struct Stage {
 type Out = BTreeMap<u16, Vec<(i64, Millis)>>;
 
 struct Claiming<D: Dialect> {
+    era: u64,
     lane: usize,
     want: Want,
     now: Millis,
@@ -71,7 +78,13 @@ struct Claiming<D: Dialect> {
 
 impl<D: Dialect> Claiming<D> {
     /// Decides what each shard allows. Returns `None` when there is nothing to do.
-    fn new(base: &Base<D>, lane: usize, want: Want, glance: Glance<D>) -> Option<Claiming<D>> {
+    fn new(
+        base: &Base<D>,
+        era: u64,
+        lane: usize,
+        want: Want,
+        glance: Glance<D>,
+    ) -> Option<Claiming<D>> {
         let mut holding = base.holding();
         let sharing = base.sharing();
         let (mut stages, mut elsewhere) = (Vec::new(), false);
@@ -103,7 +116,7 @@ impl<D: Dialect> Claiming<D> {
         }
         holding.desks[lane].stands_by = elsewhere && holding.shards().is_empty();
         let writes = stages.iter().any(|stage| stage.take || stage.later || stage.lapses);
-        let claiming = Claiming { lane, want, now: glance.now, glance, stages, writes };
+        let claiming = Claiming { era, lane, want, now: glance.now, glance, stages, writes };
         (!claiming.stages.is_empty()).then_some(claiming)
     }
 
@@ -202,6 +215,10 @@ impl<D: Dialect> Work<D> for Claiming<D> {
 
     fn repeats(&self) -> bool {
         false
+    }
+
+    fn era(&self) -> Option<u64> {
+        Some(self.era)
     }
 
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Self::Out, Fault> {

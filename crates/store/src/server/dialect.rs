@@ -19,6 +19,7 @@ use super::fault::Fault;
 use super::glance::Glance;
 use super::history::Seen as SeenDay;
 use super::hot::{Shown, Sighted};
+use super::identity::Identity;
 use super::lease::{Grant, LeaseRow, Renewal};
 use super::moves::End;
 use super::settle::{Kept, Owned};
@@ -39,9 +40,9 @@ pub(crate) trait Connects: Send + Sync + Sized + 'static {
     /// How long a connection may lie idle and still be used: less than the server allows it.
     const IDLE: Duration;
 
-    /// Connects, sets the connection up, and refuses a server that cannot be worked with. Returns
-    /// what tells that server from every other one as well.
-    async fn connect(&self, commit: Commit) -> Result<(Self::Conn, String), Fault>;
+    /// Connects, sets the connection up, and refuses a server that cannot be worked with. Says
+    /// which server it is as well.
+    async fn connect(&self, commit: Commit) -> Result<(Self::Conn, Identity), Fault>;
     /// Reads the clock that rules.
     async fn clock(&self, conn: &mut Self::Conn, now: Option<i64>) -> Result<Millis, Fault>;
     /// Begins a transaction.

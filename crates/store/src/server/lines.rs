@@ -8,15 +8,22 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::dialect::Connects;
 use super::fault::{Fault, closed};
+use super::identity::Identity;
 use super::work::Commit;
 
 /// Connections of one kind.
 pub(super) struct Lines<D: Connects> {
     commit: Commit,
     room: Arc<Semaphore>,
-    /// Those that nobody uses, and since when.
-    free: Mutex<Vec<(Instant, D::Conn)>>,
+    free: Mutex<Vec<Free<D>>>,
     closed: AtomicBool,
+}
+
+/// A connection that nobody uses.
+struct Free<D: Connects> {
+    conn: D::Conn,
+    era: u64,
+    since: Instant,
 }
 
 impl<D: Connects> Lines<D> {
@@ -29,23 +36,26 @@ impl<D: Connects> Lines<D> {
     /// Borrows a connection, making one if none is free.
     pub(super) async fn line(self: &Arc<Lines<D>>, db: &D) -> Result<Line<D>, Fault> {
         let permit = self.room.clone().acquire_owned().await.map_err(|_| closed())?;
-        let free = self.newest();
-        let (conn, made_to) = match free {
-            Some(conn) => (conn, None),
-            None => db.connect(self.commit).await.map(|(conn, server)| (conn, Some(server)))?,
-        };
-        Ok(Line { conn, made_to, lines: self.clone(), _permit: permit })
+        let lines = self.clone();
+        if let Some(Free { conn, era, .. }) = self.newest() {
+            return Ok(Line { conn, era, made_to: None, lines, _permit: permit });
+        }
+        let (conn, server) = db.connect(self.commit).await?;
+        Ok(Line { conn, era: 0, made_to: Some(server), lines, _permit: permit })
     }
 
-    fn free(&self) -> MutexGuard<'_, Vec<(Instant, D::Conn)>> {
+    fn free(&self) -> MutexGuard<'_, Vec<Free<D>>> {
         self.free.lock().expect("nothing panics while the free connections are open")
     }
 
     /// Takes the connection that was used last, and closes those that have lain idle too long.
-    fn newest(&self) -> Option<D::Conn> {
+    fn newest(&self) -> Option<Free<D>> {
         let mut free = self.free();
-        free.retain(|(since, _)| since.elapsed() < D::IDLE);
-        free.pop().map(|(_, conn)| conn)
+        let idle = free.partition_point(|free| free.since.elapsed() >= D::IDLE);
+        for Free { conn, .. } in free.drain(..idle) {
+            tokio::spawn(D::hang_up(conn));
+        }
+        free.pop()
     }
 
     /// Closes every connection that is free, so that the next one is made anew.
@@ -63,7 +73,7 @@ impl<D: Connects> Lines<D> {
         self.closed.store(true, Ordering::SeqCst);
         self.room.close();
         let free = std::mem::take(&mut *self.free());
-        for (_, conn) in free {
+        for Free { conn, .. } in free {
             D::hang_up(conn).await;
         }
     }
@@ -72,8 +82,10 @@ impl<D: Connects> Lines<D> {
 /// A borrowed connection. Dropped, it is closed; the server then undoes what was not committed.
 pub(super) struct Line<D: Connects> {
     pub(super) conn: D::Conn,
+    /// To which of the servers that were met it leads, by their count.
+    pub(super) era: u64,
     /// Which server answered, if it was made just now.
-    pub(super) made_to: Option<String>,
+    pub(super) made_to: Option<Identity>,
     lines: Arc<Lines<D>>,
     _permit: OwnedSemaphorePermit,
 }
@@ -82,7 +94,8 @@ impl<D: Connects> Line<D> {
     /// Gives the connection back: it is outside any transaction.
     pub(super) fn put_back(self) {
         if self.lines.is_open() {
-            self.lines.free().push((Instant::now(), self.conn));
+            let Line { conn, era, lines, .. } = self;
+            lines.free().push(Free { conn, era, since: Instant::now() });
         }
     }
 }

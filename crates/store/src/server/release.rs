@@ -17,16 +17,17 @@ pub(super) async fn release<D: Dialect>(base: &Base<D>, lane: usize) -> Result<(
     // What is being settled ends first: nothing is both settled and put back.
     let _settling = base.settling.write().await;
     let _turn = base.turn.lock().await;
-    let held: BTreeMap<u16, Fence> = {
+    let (era, held): (u64, BTreeMap<u16, Fence>) = {
         let holding = base.holding();
         let shards = holding.shards().into_iter();
-        shards.filter_map(|shard| Some((shard, holding.held(shard)?.mark))).collect()
+        let held = shards.filter_map(|shard| Some((shard, holding.held(shard)?.mark)));
+        (holding.era, held.collect())
     };
     let there = base.sharing().depart();
     if held.is_empty() && !there {
         return Ok(());
     }
-    let mut releasing = Releasing { lane, held };
+    let mut releasing = Releasing { era, lane, held };
     let released = base.work(&mut releasing).await;
     let mut holding = base.holding();
     for shard in releasing.held.into_keys() {
@@ -39,6 +40,7 @@ pub(super) async fn release<D: Dialect>(base: &Base<D>, lane: usize) -> Result<(
 }
 
 struct Releasing {
+    era: u64,
     lane: usize,
     /// What is held, with what the lease rows must show.
     held: BTreeMap<u16, Fence>,
@@ -51,6 +53,10 @@ impl<D: Dialect> Work<D> for Releasing {
 
     fn scope(&self) -> Scope {
         Scope::Transaction
+    }
+
+    fn era(&self) -> Option<u64> {
+        Some(self.era)
     }
 
     /// Returns the shards in which other lanes are at work.

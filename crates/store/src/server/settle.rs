@@ -46,6 +46,7 @@ pub(crate) struct Owned {
 }
 
 struct Settling {
+    era: u64,
     lane: usize,
     ends: Vec<Settlement>,
     /// Which of them are in flight, each under the fence that it was given.
@@ -60,6 +61,7 @@ struct Settling {
 impl Settling {
     fn new<D: Dialect>(base: &Base<D>, lane: usize, ends: Vec<Settlement>) -> Settling {
         let holding = base.holding();
+        let era = holding.era;
         let mut ending = base.ending();
         let (mut marks, mut behind) = (BTreeMap::new(), Vec::with_capacity(ends.len()));
         let fresh = |end: &Settlement| {
@@ -72,7 +74,7 @@ impl Settling {
             fresh.is_some()
         };
         let fresh = ends.iter().map(fresh).collect();
-        Settling { lane, ends, fresh, marks, behind, doubted: false }
+        Settling { era, lane, ends, fresh, marks, behind, doubted: false }
     }
 
     fn fresh(&self) -> impl Iterator<Item = (&Settlement, &(u32, Vec<Moment>))> {
@@ -184,6 +186,10 @@ impl<D: Dialect> Work<D> for Settling {
         }
         moves.write(base, conn).await?;
         Ok(kept)
+    }
+
+    fn era(&self) -> Option<u64> {
+        Some(self.era)
     }
 
     fn doubted(&mut self) {

@@ -10,9 +10,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use event::{Cause, Code, StoreError};
 
-use super::base::Base;
+use super::base::{Base, another_server};
 use super::dialect::{Connects, Dialect};
 use super::fault::Fault;
+use super::lines::Line;
 
 /// How often work that had to yield to another's is done again.
 const AGAIN: u32 = 5;
@@ -53,6 +54,10 @@ pub(super) trait Work<D: Dialect>: Send {
     /// Tells whether it may be done again after it was undone.
     fn repeats(&self) -> bool {
         true
+    }
+    /// Says from what was remembered of which server it was made, if from any.
+    fn era(&self) -> Option<u64> {
+        None
     }
     /// Does it. After an error nothing more is asked of the connection.
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Self::Out, Fault>;
@@ -95,10 +100,24 @@ impl<D: Dialect> Base<D> {
         }
     }
 
+    /// Borrows a connection to the server that was met last.
+    async fn line(&self, commit: Commit) -> Result<Line<D>, Fault> {
+        loop {
+            let mut line = self.lines(commit).line(&self.db).await?;
+            match line.made_to.take() {
+                Some(server) => line.era = self.meet(server)?,
+                // It leads to another one, and is closed.
+                None if line.era != self.holding().era => continue,
+                None => {}
+            }
+            return Ok(line);
+        }
+    }
+
     async fn once<W: Work<D>>(&self, work: &mut W) -> Result<W::Out, Fault> {
-        let mut line = self.lines(W::COMMIT).line(&self.db).await?;
-        if let Some(server) = line.made_to.take() {
-            self.meet(server)?;
+        let mut line = self.line(W::COMMIT).await?;
+        if work.era().is_some_and(|era| era != line.era) {
+            return Err(another_server().into());
         }
         let scope = work.scope();
         if scope == Scope::Statement {
