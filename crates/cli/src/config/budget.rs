@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use store::Home;
 
 use super::meant::Outbox;
-use super::place::{At, Problems};
+use super::place::{At, Place, Problems};
 
 /// Returns the fewest connections that an outbox can work with.
 fn fewest(outbox: &Outbox) -> usize {
@@ -13,7 +13,13 @@ fn fewest(outbox: &Outbox) -> usize {
 }
 
 /// Gives each outbox no more than an equal share of what its server may be asked for.
-pub(crate) fn divide(outboxes: &mut [Outbox], budget: &At<usize>, problems: &mut Problems) {
+/// What is wrong is told at the budget, or where an outbox is written if nobody has written one.
+pub(crate) fn divide(
+    outboxes: &mut [Outbox],
+    budget: &At<usize>,
+    written: &Place,
+    problems: &mut Problems,
+) {
     let mut servers: BTreeMap<String, Vec<&mut Outbox>> = BTreeMap::new();
     for outbox in outboxes {
         if let Some(server) = server(outbox) {
@@ -27,10 +33,10 @@ pub(crate) fn divide(outboxes: &mut [Outbox], budget: &At<usize>, problems: &mut
             let (count, needed) = (outboxes.len(), most * outboxes.len());
             let text = format!(
                 "`connections` in [server] is {}: the {count} outboxes at {server} need at least \
-                 {needed}",
+                 {needed}; raise it",
                 budget.value
             );
-            problems.add(&budget.place, text);
+            problems.add(budget.place.or(written), text);
         }
         for outbox in outboxes {
             outbox.connections = outbox.connections.min(u16::try_from(share).unwrap_or(u16::MAX));

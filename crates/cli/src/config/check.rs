@@ -1,5 +1,6 @@
 //! Relations between values: what each section allows by itself, but not together.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -115,16 +116,19 @@ fn check_twins(outboxes: &[Outbox], problems: &mut Problems) {
         // Databases know tables without case.
         Some((home, outbox.table.as_ref()?.value.to_ascii_lowercase()))
     };
-    for (index, outbox) in outboxes.iter().enumerate() {
-        if let Some(other) = outboxes[..index].iter().find(|other| other.name == outbox.name) {
-            let (name, a, b) = (&outbox.name, &outbox.section, &other.section);
-            let text = format!("[outbox.{a}] and [outbox.{b}] both make an outbox `{name}`");
+    let (mut names, mut tables) = (HashMap::new(), HashMap::new());
+    for outbox in outboxes {
+        if let Some(other) = names.insert(&outbox.name, &outbox.section) {
+            let (name, a) = (&outbox.name, &outbox.section);
+            let text = format!("[outbox.{a}] and [outbox.{other}] both make an outbox `{name}`");
             problems.add(&outbox.head.place, format!("{text}; rename one"));
         }
-        let twin = outboxes[..index].iter().find(|other| key(other) == key(outbox));
-        if let (Some(twin), Some(_)) = (twin, key(outbox)) {
-            let (a, b) = (&outbox.name, &twin.name);
-            let text = format!("[outbox.{a}] and [outbox.{b}] are the same table; remove one");
+        let Some(key) = key(outbox) else { continue };
+        if let Some(twin) = tables.insert(key, &outbox.name) {
+            let text = format!(
+                "[outbox.{}] and [outbox.{twin}] are the same table; remove one",
+                outbox.name
+            );
             problems.add(&outbox.head.place, text);
         }
     }

@@ -119,8 +119,10 @@ impl Config {
         let mut outboxes: Option<Vec<Outbox>> = outboxes.into_iter().collect();
         let mut server = Need::new("[server]", &written.server.head, problems);
         let connections = server.of("connections", &written.server.connections);
-        if let (Some(outboxes), Some(budget)) = (&mut outboxes, &written.server.connections) {
-            budget::divide(outboxes, budget, problems);
+        if let (Some(outboxes), Some(budget), Some(first)) =
+            (&mut outboxes, &written.server.connections, written.outboxes.first())
+        {
+            budget::divide(outboxes, budget, &first.head.place, problems);
         }
         let policy = policy(written, problems);
         let (chores, admin) = (chores(written, problems), admin(written, problems));

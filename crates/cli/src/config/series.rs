@@ -23,7 +23,7 @@ pub(crate) fn spread(section: &str, node: Node, problems: &mut Problems) -> Vec<
         Ok(ranges) => ranges,
         Err((place, wrong)) => {
             problems.add(&place, format!("{wrong} in [outbox.{section}]"));
-            return Vec::new();
+            Vec::new()
         }
     };
     let Some(Range { text, numbers, digits }) = ranges.first().cloned() else {
@@ -45,7 +45,7 @@ fn ranges(node: &Node) -> Result<Vec<Range>, (Place, String)> {
         else {
             continue;
         };
-        for range in read(text).map_err(|wrong| (place.clone(), wrong))? {
+        for range in read(public(text)).map_err(|wrong| (place.clone(), wrong))? {
             if found.first().is_some_and(|first| *first != range) {
                 let (a, b) = (&found[0].text, &range.text);
                 let wrong = format!("{a} and {b} are different ranges; write the same one");
@@ -55,6 +55,14 @@ fn ranges(node: &Node) -> Result<Vec<Range>, (Place, String)> {
         }
     }
     Ok(found)
+}
+
+/// Returns what follows the user and the password of a url: neither is a range, nor may print.
+fn public(text: &str) -> &str {
+    let authority = text.find("://").map_or(0, |at| at + 3);
+    let end = text[authority..].find('/').map_or(text.len(), |at| authority + at);
+    let from = text[authority..end].rfind('@').map_or(authority, |at| authority + at + 1);
+    &text[from..]
 }
 
 /// Reads every range in a text. Other braces, as in `${env:NAME}`, are none.
@@ -83,7 +91,8 @@ fn with(node: &Node, range: &str, number: &str) -> Node {
             if let Some(Node { value: Value::Text(text) | Value::Loose(text), .. }) =
                 table.get_mut(key)
             {
-                *text = text.replace(range, number);
+                let secret = text.len() - public(text).len();
+                *text = text[..secret].to_owned() + &text[secret..].replace(range, number);
             }
         }
     }
