@@ -48,7 +48,7 @@ pub(super) struct TwoPhase {
     pub(super) prepare: &'static str,
     pub(super) commit: &'static str,
     /// Gives it up before it is prepared.
-    pub(super) undo: &'static str,
+    pub(super) undo: &'static [&'static str],
 }
 
 /// How producers that wait for a relay are looked for.

@@ -45,7 +45,7 @@ pub(super) struct Producer {
     number: usize,
     chance: Rng,
     /// How the transaction under way is given up.
-    undo: String,
+    undo: Vec<String>,
     /// What was committed, in order.
     pub(super) put: Vec<Put>,
     /// What was rolled back.
@@ -75,7 +75,7 @@ impl Producer {
             manners: home.manners(),
             number,
             chance,
-            undo: String::new(),
+            undo: Vec::new(),
             put: Vec::new(),
             undone: Vec::new(),
             took: Vec::new(),
@@ -91,7 +91,7 @@ impl Producer {
                 Ok(committed) => committed,
                 Err(error) if self.has_waited(&error) => {
                     self.waits.push(format!("{error:#}"));
-                    self.session.run(&self.undo).await?;
+                    self.give_up().await?;
                     0
                 }
                 Err(error) => return Err(error),
@@ -99,6 +99,15 @@ impl Producer {
             demand.committed.fetch_add(committed, Ordering::SeqCst);
         }
         Ok(())
+    }
+
+    /// Gives the transaction under way up. After a deadlock all but the last word may be refused.
+    async fn give_up(&mut self) -> Result<()> {
+        let mut said = Ok(());
+        for words in &self.undo {
+            said = self.session.run(words).await;
+        }
+        said
     }
 
     fn has_waited(&self, error: &anyhow::Error) -> bool {
@@ -140,9 +149,9 @@ impl Producer {
         let name = Uuid::now_v7().to_string();
         let (begin, undo) = match end {
             End::TwoPhase(words) => (words.begin, words.undo),
-            _ => (self.manners.begin, "ROLLBACK"),
+            _ => (self.manners.begin, &["ROLLBACK"][..]),
         };
-        self.undo = undo.replace("{name}", &name);
+        self.undo = undo.iter().map(|words| words.replace("{name}", &name)).collect();
         self.session.run(&begin.replace("{name}", &name)).await?;
         let mut put = Vec::new();
         // Large ones leave relays with something in hand whenever they are struck.

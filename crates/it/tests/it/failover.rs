@@ -71,6 +71,7 @@ async fn once_it_answers(lane: &Arc<dyn Source>, errors: &mut Vec<String>) -> BT
             Err(error) => panic!("{error}"),
         }
         assert!(Instant::now() < until, "{errors:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
@@ -100,6 +101,7 @@ async fn promote(url: &str, server: &str) {
             Ok(session) => break session,
             Err(error) => assert!(Instant::now() < until, "{error}"),
         }
+        tokio::time::sleep(Duration::from_millis(20)).await;
     };
     session.run("SELECT pg_promote()").await.unwrap();
 }

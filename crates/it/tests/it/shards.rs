@@ -52,6 +52,9 @@ async fn shards_of_a_service(server: &str) {
         events.push(site.put(100, 7).await.unwrap());
         site.outbox.close().await;
     }
+    while connections(&mut session, &base).await > 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     let _relay = Process::start(folder.path(), "relay", &["run"]).unwrap();
     let mut most = 0;
     let arrive = receiver.until_distinct(100 * SHARDS, PATIENCE);
@@ -76,7 +79,10 @@ async fn shards_of_a_service(server: &str) {
 /// Counts the connections to the shards.
 async fn connections(session: &mut Session, base: &str) -> i64 {
     let ask = match session.is_postgres() {
-        true => format!("SELECT count(*) FROM pg_stat_activity WHERE datname LIKE '{base}%'"),
+        true => format!(
+            "SELECT count(*) FROM pg_stat_activity \
+             WHERE datname LIKE '{base}%' AND application_name = 'postbox'"
+        ),
         false => {
             format!("SELECT COUNT(*) FROM information_schema.processlist WHERE db LIKE '{base}%'")
         }

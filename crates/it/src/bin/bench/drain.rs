@@ -11,7 +11,7 @@ use event::{
     StoreError, Topics, Want,
 };
 use relay::{Lane, Options, SystemClock};
-use store::{Outbox, Setup};
+use store::{Outbox, Setup, Strategy};
 use tokio_util::sync::CancellationToken;
 
 /// How many events one turn takes: the default of the product.
@@ -23,6 +23,8 @@ pub(crate) struct How {
     pub(crate) batch: usize,
     pub(crate) turns: usize,
     pub(crate) history: bool,
+    /// How relays divide the rows.
+    pub(crate) strategy: Strategy,
     /// How many relays share the work.
     pub(crate) relays: usize,
 }
@@ -30,7 +32,7 @@ pub(crate) struct How {
 impl How {
     /// As the product does by default.
     pub(crate) fn usual(history: bool) -> How {
-        How { batch: BATCH, turns: 2, history, relays: 1 }
+        How { batch: BATCH, turns: 2, history, strategy: Strategy::Own, relays: 1 }
     }
 }
 
@@ -49,7 +51,8 @@ pub(crate) async fn drain(url: &str, events: usize, how: How) -> Result<Drained>
     let claims = Arc::new(Mutex::default());
     let (mut outboxes, mut lanes): (Vec<Arc<dyn Outbox>>, Vec<Lane>) = Default::default();
     for _ in 0..how.relays {
-        let outbox = store::open(&Setup { history: how.history, ..Setup::new(url) }).await?;
+        let How { history, strategy, .. } = how;
+        let outbox = store::open(&Setup { history, strategy, ..Setup::new(url) }).await?;
         let inner = outbox.lane(store::Lane { topics: Topics::all(), ..Default::default() });
         let (left, stop, claims) = (left.clone(), stop.clone(), claims.clone());
         lanes.push(lane(Arc::new(Counted { inner, left, stop, claims }), how));

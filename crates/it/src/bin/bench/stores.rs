@@ -22,6 +22,7 @@ use bed::Bed;
 use mysql::MySql;
 use postgres::Postgres;
 use server::Server;
+use store::Strategy;
 
 /// How many events one turn takes here, as in most published figures.
 const BATCH: usize = 100;
@@ -43,6 +44,7 @@ pub(crate) async fn measure(names: &[String], events: usize, behind: usize) -> R
         };
         let run = Run { bed: &*bed, name, events, behind };
         run.drains(&mut report).await?;
+        run.strategies(&mut report).await?;
         run.history(&mut report).await?;
         run.relays(&mut report).await?;
         run.producers(&mut report).await?;
@@ -59,7 +61,8 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn how(&self, history: bool) -> How {
-        How { batch: BATCH, turns: self.bed.width(), history, relays: 1 }
+        let (turns, strategy) = (self.bed.width(), Strategy::Own);
+        How { batch: BATCH, turns, history, strategy, relays: 1 }
     }
 
     async fn relay(&self, how: How) -> Result<crate::drain::Drained> {
@@ -111,6 +114,30 @@ impl Run<'_> {
                 value: at(&claims, share),
                 unit: 1.0,
             });
+        }
+        Ok(())
+    }
+
+    /// Relays that compete beside one that owns, and beside the first shape.
+    async fn strategies(&self, report: &mut Report) -> Result<()> {
+        let shape = self.bed.shapes().first();
+        for strategy in self.bed.strategies() {
+            let (mut owned, mut shaped) = (Vec::new(), Vec::new());
+            for _ in 0..ROUNDS {
+                let own = self.relay(self.how(false)).await?.rate;
+                let how = How { strategy: *strategy, ..self.how(false) };
+                let competing = self.relay(how).await?.rate;
+                owned.push((own, competing));
+                if let Some(shape) = shape {
+                    shaped.push((self.bed.shape(shape, self.events).await?, competing));
+                }
+            }
+            let name = strategy.name();
+            report.pair(self.named(&format!("{name}_vs_own")), "own, without history", &owned);
+            if let Some(shape) = shape {
+                let name = self.named(&format!("{name}_vs_{}", shape.name));
+                report.pair(name, shape.what, &shaped);
+            }
         }
         Ok(())
     }

@@ -86,7 +86,7 @@ const TWO_PHASE: TwoPhase = TwoPhase {
     begin: "XA START '{name}'",
     prepare: "XA END '{name}'; XA PREPARE '{name}'",
     commit: "XA COMMIT '{name}'",
-    undo: "XA END '{name}'; XA ROLLBACK '{name}'",
+    undo: &["XA END '{name}'", "XA ROLLBACK '{name}'"],
 };
 
 /// Returns the words for a server of the family.

@@ -58,7 +58,7 @@ const TWO_PHASE: TwoPhase = TwoPhase {
     begin: "BEGIN",
     prepare: "PREPARE TRANSACTION '{name}'",
     commit: "COMMIT PREPARED '{name}'",
-    undo: "ROLLBACK",
+    undo: &["ROLLBACK"],
 };
 
 pub(super) fn words() -> Words {

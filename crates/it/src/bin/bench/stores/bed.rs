@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use async_trait::async_trait;
+use store::Strategy;
 
 use super::shapes::Shape;
 
@@ -14,6 +15,8 @@ pub(super) trait Bed: Send + Sync {
     fn width(&self) -> usize;
     /// Which shapes can be tried here.
     fn shapes(&self) -> &'static [Shape];
+    /// With which strategies relays can compete here.
+    fn strategies(&self) -> &'static [Strategy];
     /// Makes a new outbox with so many rows that wait, and so many of history. Returns its url.
     async fn outbox(&self, events: usize, behind: usize) -> Result<String>;
     /// Puts so many more rows.

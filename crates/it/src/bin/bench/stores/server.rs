@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use async_trait::async_trait;
 use it::instance::Instance;
 use it::session::Session;
-use store::Setup;
+use store::{Setup, Strategy};
 use tokio::task::JoinSet;
 
 use super::WIDTH;
@@ -110,6 +110,14 @@ impl<S: Speech> Bed for Server<S> {
 
     fn shapes(&self) -> &'static [Shape] {
         self.shapes
+    }
+
+    fn strategies(&self) -> &'static [Strategy] {
+        // Whoever can skip has shapes that do.
+        match self.shapes.is_empty() {
+            true => &[Strategy::Cas],
+            false => &[Strategy::SkipLocked, Strategy::Cas],
+        }
     }
 
     async fn outbox(&self, events: usize, behind: usize) -> Result<String> {

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use async_trait::async_trait;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, SqliteConnection};
-use store::Setup;
+use store::{Setup, Strategy};
 use tempfile::TempDir;
 
 use super::BATCH;
@@ -54,6 +54,10 @@ impl Bed for File {
     }
 
     fn shapes(&self) -> &'static [Shape] {
+        &[]
+    }
+
+    fn strategies(&self) -> &'static [Strategy] {
         &[]
     }
 
