@@ -9,7 +9,7 @@ mod trace;
 use std::fmt::Write as _;
 use std::future::Future;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use futures_util::{StreamExt, stream};
 
 use crate::ground::Ground;
@@ -17,6 +17,10 @@ pub use trace::{End, Op, trace};
 
 /// After how many operations the rows are compared. Looking costs more than most operations do.
 const ROWS_EVERY: usize = 10;
+
+/// How many traces may differ once and not when they are played again. On a server that others use
+/// at the same time, a look may go back for a transaction of theirs, and a claim end early.
+const PASSING: usize = 5;
 
 /// Which traces to run: `traces` of them, from `seed` on.
 #[derive(Clone, Copy, Debug)]
@@ -54,8 +58,15 @@ where
     let mut played = stream::iter(plan.seed..plan.seed + plan.traces)
         .map(async |seed| (seed, play(trace(seed), ROWS_EVERY, make).await))
         .buffer_unordered(at_once);
+    let mut passing = 0;
     while let Some((seed, played)) = played.next().await {
         let Err(first) = played else { continue };
+        let Err(first) = play(trace(seed), 1, make).await else {
+            println!("POSTBOX_SEED={seed} differed, and not when it was played again: {first}");
+            passing += 1;
+            ensure!(passing <= PASSING, "{passing} traces differed for a moment; see above");
+            continue;
+        };
         let (ops, difference) = shrink(trace(seed), first, make).await;
         let count = ops.len();
         let mut told = format!("POSTBOX_SEED={seed} replays this, in {count} operations:\n");
