@@ -48,8 +48,8 @@ impl Plan {
 }
 
 /// Runs the traces of a plan, some at once. The first difference ends it, with the shortest trace
-/// that shows it.
-pub async fn compare<F, G>(plan: Plan, make: fn() -> F) -> Result<()>
+/// that shows it. Returns what differed once, and not when it was played again.
+pub async fn compare<F, G>(plan: Plan, make: fn() -> F) -> Result<Vec<String>>
 where
     F: Future<Output = G> + Send + 'static,
     G: Ground + 'static,
@@ -58,13 +58,13 @@ where
     let mut played = stream::iter(plan.seed..plan.seed + plan.traces)
         .map(async |seed| (seed, play(trace(seed), ROWS_EVERY, make).await))
         .buffer_unordered(at_once);
-    let mut passing = 0;
+    let mut passing = Vec::new();
     while let Some((seed, played)) = played.next().await {
         let Err(first) = played else { continue };
         let Err(first) = play(trace(seed), 1, make).await else {
-            println!("POSTBOX_SEED={seed} differed, and not when it was played again: {first}");
-            passing += 1;
-            ensure!(passing <= PASSING, "{passing} traces differed for a moment; see above");
+            let told = format!("POSTBOX_SEED={seed} differed, and not when played again: {first}");
+            passing.push(told);
+            ensure!(passing.len() <= PASSING, "too many differ:\n{}", passing.join("\n"));
             continue;
         };
         let (ops, difference) = shrink(trace(seed), first, make).await;
@@ -75,7 +75,7 @@ where
         }
         bail!("{told}{difference}");
     }
-    Ok(())
+    Ok(passing)
 }
 
 /// Plays one trace on both sides, and compares the rows every so many operations and at the end.

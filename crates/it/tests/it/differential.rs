@@ -16,7 +16,9 @@ macro_rules! stores {
             async fn $test() {
                 let plan = Plan::from_env(TRACES);
                 println!("POSTBOX_SEED={} POSTBOX_TRACES={}", plan.seed, plan.traces);
-                compare(plan, ground::$ground).await.unwrap();
+                for told in compare(plan, ground::$ground).await.unwrap() {
+                    println!("{told}");
+                }
             }
         )+
     };
