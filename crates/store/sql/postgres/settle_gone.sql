@@ -1,34 +1,32 @@
 -- Settles published hot rows at one stroke, without history. A shard that does not come back was
 -- taken since, and nothing of it was changed.
 -- $1 the clock or NULL for the database's, $2 the owner, $3 shards, $4 since when they are ours,
--- $5 how many were published; $6 shards, $7 numbers.
+-- $5 from where and $6 up to where their rows stand among $7, the numbers.
 -- Index: the primary keys of the lease and of the hot table. Locks: the leases named, in one order
 -- for everybody, and the rows that go.
 WITH want AS MATERIALIZED (
-    SELECT lease.name, named.shard, named.since, named.done
-    FROM unnest($3::smallint[], $4::bigint[], $5::bigint[]) AS named (shard, since, done)
+    SELECT lease.name, named.shard, named.since, named.first, named.last
+    FROM unnest($3::smallint[], $4::bigint[], $5::integer[], $6::integer[])
+        AS named (shard, since, first, last)
     JOIN {outbox}_lease AS lease ON lease.name = 'shard:' || named.shard
     WHERE lease.owner = $2 AND lease.since = named.since
     ORDER BY lease.name
     FOR NO KEY UPDATE OF lease
 ),
 counted AS (
-    UPDATE {outbox}_lease AS lease SET sent = lease.sent + want.done
+    UPDATE {outbox}_lease AS lease SET sent = lease.sent + want.last - want.first + 1
     FROM want
     WHERE lease.name = want.name AND lease.owner = $2 AND lease.since = want.since
-    RETURNING want.shard
-),
-found AS MATERIALIZED (
-    SELECT near.ctid AS at
-    FROM unnest($6::smallint[], $7::bigint[]) AS ends (shard, seq)
-    JOIN counted ON counted.shard = ends.shard
-    CROSS JOIN LATERAL (
-        SELECT hot.ctid FROM {outbox} AS hot WHERE hot.shard = ends.shard AND hot.seq = ends.seq
-        LIMIT 1
-    ) AS near
+    RETURNING want.shard, want.first, want.last
 ),
 gone AS (
-    DELETE FROM {outbox} AS hot USING found WHERE hot.ctid = found.at
+    DELETE FROM {outbox} AS hot WHERE hot.ctid = ANY (ARRAY(
+        SELECT near.ctid FROM counted CROSS JOIN LATERAL (
+            SELECT hot.ctid FROM {outbox} AS hot WHERE hot.shard = counted.shard
+                AND hot.seq = ANY (($7::bigint[])[counted.first:counted.last])
+            OFFSET 0
+        ) AS near
+    ))
 )
 SELECT shard,
     coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now

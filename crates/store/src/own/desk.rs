@@ -36,6 +36,8 @@ pub(crate) struct Desk {
     pub(crate) mixed: bool,
     /// The ring that the newest claim has heard.
     pub(crate) heard: u64,
+    /// How many bytes of payload a row had at the last claim, about.
+    pub(crate) weight: usize,
     parts: BTreeMap<u16, Part>,
 }
 
@@ -117,6 +119,7 @@ impl Desk {
             stands_by: false,
             mixed: false,
             heard: 0,
+            weight: 0,
             parts: BTreeMap::new(),
         }
     }

@@ -17,6 +17,42 @@ fn each<T, U>(rows: &[End<T>], of: impl Fn(&T) -> U) -> Vec<U> {
     rows.iter().map(|end| of(&end.said)).collect()
 }
 
+/// Published rows, shard by shard, as the statements take them.
+struct Lined<'a> {
+    /// Where the rows of each shard begin and end, counted from 1.
+    first: Vec<i32>,
+    last: Vec<i32>,
+    numbers: Vec<i64>,
+    /// All rows as their numbers rise.
+    rising: Vec<&'a End<Option<String>>>,
+}
+
+impl<'a> Lined<'a> {
+    fn of(owned: &[Owned], rows: &'a [End<Option<String>>]) -> Lined<'a> {
+        let mut rising: Vec<&End<Option<String>>> = rows.iter().collect();
+        rising.sort_unstable_by_key(|end| end.address.number);
+        let (first, last, numbers) = (Vec::new(), Vec::new(), Vec::with_capacity(rows.len()));
+        let mut lined = Lined { first, last, numbers, rising };
+        for shard in owned.iter().map(|one| one.shard) {
+            lined.first.push(count(&lined.numbers) + 1);
+            let of_it = lined.rising.iter().filter(|end| end.address.shard == shard);
+            lined.numbers.extend(of_it.map(|end| end.address.number));
+            lined.last.push(count(&lined.numbers));
+        }
+        lined
+    }
+
+    /// Returns what the destinations called the rows, if they called any.
+    fn broker_ids(&self) -> Option<Vec<Option<String>>> {
+        let any = self.rising.iter().any(|end| end.said.is_some());
+        any.then(|| self.rising.iter().map(|end| end.said.clone()).collect())
+    }
+}
+
+fn count(numbers: &[i64]) -> i32 {
+    i32::try_from(numbers.len()).expect("no claim is that large")
+}
+
 /// Shards, what their lease rows must show, and how many were published.
 fn leases(owned: &[Owned]) -> (Vec<i16>, Vec<i64>, Vec<i64>) {
     let shards = owned.iter().map(|one| number(one.shard)).collect();
@@ -60,11 +96,16 @@ impl Moves for Postgres {
         rows: &[End<Option<String>>],
         history: bool,
     ) -> Result<Kept, Fault> {
-        let ((shards, marks, done), (at, seqs)) = (leases(shards), places(rows));
+        let lined = Lined::of(shards, rows);
+        let (shards, marks, _) = leases(shards);
         let sql = if history { &self.sql.settle_sent } else { &self.sql.settle_gone };
         let query = sql.query().bind(now).bind(owner).bind(shards).bind(marks);
-        let query = query.bind(done).bind(at).bind(seqs);
-        let query = if history { query.bind(each(rows, Option::clone)) } else { query };
+        let query = query.bind(&lined.first).bind(&lined.last).bind(&lined.numbers);
+        let rising = || lined.rising.iter().map(|end| end.address.number).collect::<Vec<i64>>();
+        let query = match history {
+            true => query.bind(rising()).bind(lined.broker_ids()),
+            false => query,
+        };
         kept(&query.fetch_all(conn).await?)
     }
 

@@ -12,7 +12,7 @@ use super::fault::{Fault, broken};
 use super::identity::Identity;
 use super::lines::Lines;
 use super::schema;
-use super::settle::Ending;
+use super::settle::{Ending, Kept, Settling};
 use super::sharing::Sharing;
 use super::work::Commit;
 use crate::given::check_table;
@@ -48,6 +48,8 @@ pub(crate) struct Base<D: Dialect> {
     pub(super) sharing: Mutex<Sharing>,
     holding: Mutex<Holding>,
     ending: Mutex<Ending>,
+    /// Outcomes that were written down and not taken in.
+    outcomes: Mutex<Vec<(Settling, Kept)>>,
     now: Now,
     /// The server that answered last.
     met: Mutex<Option<Identity>>,
@@ -88,6 +90,7 @@ impl<D: Dialect> Base<D> {
             sharing: Mutex::default(),
             holding: Mutex::new(Holding::new(owner.clone())),
             ending: Mutex::default(),
+            outcomes: Mutex::default(),
             now: setup.now.clone(),
             met: Mutex::default(),
             quick: Lines::new(Commit::Quick, most.div_ceil(2)),
@@ -118,6 +121,11 @@ impl<D: Dialect> Base<D> {
     /// Opens the list of rows whose outcomes are being written down.
     pub(super) fn ending(&self) -> MutexGuard<'_, Ending> {
         self.ending.lock().expect("no rule panics while the list is open")
+    }
+
+    /// Opens the outcomes that were written down and not taken in.
+    pub(super) fn outcomes(&self) -> MutexGuard<'_, Vec<(Settling, Kept)>> {
+        self.outcomes.lock().expect("nothing panics while the outcomes are open")
     }
 
     /// Opens what the relay knows of others.

@@ -13,24 +13,56 @@ use super::compete::{adopt, unchanged};
 use super::dialect::Dialect;
 use super::fault::Fault;
 use super::glance::{Glance, Glancing};
+use super::lane::Asks;
 use super::pick::Pick;
+use super::settle::take_in;
 use super::sharing::share;
+use super::together::Turn;
 use super::work::{Commit, Scope, Work};
 use crate::own::{Held, May, Seen};
 
-/// Claims for one lane.
+/// How many rows claims that are made together take at the most, unless one alone wants more.
+const TOGETHER: usize = 1_000;
+
+/// Claims for one lane, together with the others who wait to.
 pub(super) async fn claim<D: Dialect>(
     base: &Base<D>,
     lane: usize,
+    asks: &Asks,
     want: Want,
 ) -> Result<Vec<Claim>, StoreError> {
-    let _turn = base.turn.lock().await;
-    let era = base.holding().era;
-    adopt(base, want.lease).await?;
+    let mut lead = match asks.claims.ask(want, &base.turn).await {
+        Turn::Told(claims) => return claims,
+        Turn::Lead(lead) => lead,
+    };
+    loop {
+        take_in(base, &lead.turn);
+        let weight = base.holding().desks[lane].weight;
+        let (mut rows, mut lease) = (0, None);
+        let welcome = |want: &Want| {
+            rows += want.limit;
+            let lasts_as_long = *lease.get_or_insert(want.lease) == want.lease;
+            lasts_as_long && rows <= TOGETHER && rows * weight <= want.bytes
+        };
+        let wants: Vec<Want> = lead.questions(welcome).into_iter().map(|want| *want).collect();
+        if let Some(claims) = lead.tell(claim_all(base, lane, &wants).await) {
+            return claims;
+        }
+    }
+}
+
+/// Makes the first of these claims, and those that follow if only hot rows wait.
+async fn claim_all<D: Dialect>(
+    base: &Base<D>,
+    lane: usize,
+    wants: &[Want],
+) -> Result<Vec<Vec<Claim>>, StoreError> {
+    let (era, lease) = (base.holding().era, wants[0].lease);
+    adopt(base, lease).await?;
     let glance = base.work(&mut Glancing { lane, seen: Millis(i64::MIN) }).await?;
-    share(base, glance.looks.len(), glance.now, want.lease).await?;
-    let Some(mut claiming) = Claiming::new(base, era, lane, want, glance) else {
-        return Ok(Vec::new());
+    share(base, glance.looks.len(), glance.now, lease).await?;
+    let Some(mut claiming) = Claiming::new(base, era, lane, wants, glance) else {
+        return Ok(vec![Vec::new(); wants.len()]);
     };
     let claims = base.work(&mut claiming).await;
     if base.holding().era != era {
@@ -63,6 +95,13 @@ pub(super) struct Stage {
     pub(super) runs_down: bool,
 }
 
+impl Stage {
+    /// Tells whether the claim may take rows of the shard.
+    pub(super) fn takes(&self) -> bool {
+        self.hot || self.later
+    }
+}
+
 /// The hot rows in flight of each shard, and until when.
 type Out = BTreeMap<u16, Vec<(i64, Millis)>>;
 
@@ -70,6 +109,8 @@ struct Claiming<D: Dialect> {
     era: u64,
     lane: usize,
     want: Want,
+    /// The claims that follow at once.
+    follow: Vec<Want>,
     now: Millis,
     glance: Glance<D>,
     stages: Vec<Stage>,
@@ -82,9 +123,10 @@ impl<D: Dialect> Claiming<D> {
         base: &Base<D>,
         era: u64,
         lane: usize,
-        want: Want,
+        wants: &[Want],
         glance: Glance<D>,
     ) -> Option<Claiming<D>> {
+        let want = wants[0];
         let mut holding = base.holding();
         let sharing = base.sharing();
         let (mut stages, mut elsewhere) = (Vec::new(), false);
@@ -116,7 +158,10 @@ impl<D: Dialect> Claiming<D> {
         }
         holding.desks[lane].stands_by = elsewhere && holding.shards().is_empty();
         let writes = stages.iter().any(|stage| stage.take || stage.later || stage.lapses);
-        let claiming = Claiming { era, lane, want, now: glance.now, glance, stages, writes };
+        // Retries have their share of each claim, so those are made one by one.
+        let follow = if writes { Vec::new() } else { wants[1..].to_vec() };
+        let claiming =
+            Claiming { era, lane, want, follow, now: glance.now, glance, stages, writes };
         (!claiming.stages.is_empty()).then_some(claiming)
     }
 
@@ -206,7 +251,7 @@ pub(super) async fn lapse<D: Dialect>(
 
 #[async_trait]
 impl<D: Dialect> Work<D> for Claiming<D> {
-    type Out = Vec<Claim>;
+    type Out = Vec<Vec<Claim>>;
     const COMMIT: Commit = Commit::Quick;
 
     fn scope(&self) -> Scope {
@@ -227,15 +272,20 @@ impl<D: Dialect> Work<D> for Claiming<D> {
             self.open(base, conn).await?;
             lapsed = self.lapse(base, conn).await?;
         }
-        let mut pick = Pick::new(self.lane, self.want, self.now, &self.stages);
+        let pick = Pick::new(self.lane, self.want, self.now, &mut self.stages);
+        let mut pick = pick.follow(self.follow.drain(..));
         pick.change(lapsed);
         pick.inform(base, conn).await?;
-        pick.open(base);
+        pick.open(&mut base.holding());
         pick.take(base, conn, &self.glance).await?;
         let all_seen = pick.all_seen;
         let claims = pick.renew(base, conn).await?;
         let seen = Seen { now: self.now, newest: self.glance.newest };
-        base.holding().desks[self.lane].seen = all_seen.then_some(seen);
+        let mut holding = base.holding();
+        let desk = &mut holding.desks[self.lane];
+        desk.seen = all_seen.then_some(seen);
+        let sizes = || claims.iter().flatten().map(|claim| claim.event.payload.len());
+        desk.weight = sizes().sum::<usize>() / sizes().count().max(1);
         Ok(claims)
     }
 }

@@ -9,7 +9,7 @@ use super::dialect::{Claims, Dialect};
 use super::fault::Fault;
 use super::pick::Pick;
 use crate::Strategy;
-use crate::own::Desk;
+use crate::own::Holding;
 
 /// How many hot rows a claim looks at in vain, at the most; the cursors go on from there.
 const IN_VAIN: i64 = 20_000;
@@ -54,8 +54,8 @@ impl Pick<'_> {
             return Ok(());
         }
         let mut looked = 0;
-        while self.taken() < self.room.want.limit && looked < self.in_vain() {
-            let chunk = i64::try_from(self.room.want.limit - self.taken()).unwrap_or(i64::MAX);
+        while self.wanted() > 0 && looked < self.in_vain() {
+            let chunk = i64::try_from(self.wanted()).unwrap_or(i64::MAX);
             let chunk = if looked == 0 { chunk } else { chunk.max(256) };
             let shown = match self.rivals {
                 Some(_) => D::candidates(base, conn, self.lane, &shards, chunk).await?,
@@ -85,7 +85,7 @@ impl Pick<'_> {
     fn offer<D: Dialect>(&mut self, base: &Base<D>, shown: Shown<D>) -> Result<bool, Fault> {
         let Shown { line, seen, from, cut } = shown;
         let mut holding = base.holding();
-        let desk = &mut holding.desks[self.lane];
+        let desk = &holding.desks[self.lane];
         let before: BTreeMap<u16, i64> =
             from.keys().map(|shard| (*shard, desk.cursor(*shard))).collect();
         let mut last: BTreeMap<u16, Option<i64>> = BTreeMap::new();
@@ -95,13 +95,15 @@ impl Pick<'_> {
             if seq > before[&shard] {
                 self.stirred.insert(shard);
             }
-            stopped = stopped || !self.take_hot::<D>(desk, &row, (seq, shard), before[&shard])?;
+            stopped =
+                stopped || !self.take_hot::<D>(&mut holding, &row, (seq, shard), before[&shard])?;
             if !stopped {
                 *last = Some(seq);
                 reached = Some(seq);
-                D::passed(desk.part(shard), seq);
+                D::passed(holding.desks[self.lane].part(shard), seq);
             }
         }
+        let desk = &mut holding.desks[self.lane];
         for (shard, before) in before {
             let (from, shown, open) = (from[&shard], last.get(&shard).copied(), cut || stopped);
             let sighted = Sighted { from, before, shown, reached, open };
@@ -113,14 +115,15 @@ impl Pick<'_> {
     /// Looks at one hot row. Returns `false` when no more should be looked at.
     fn take_hot<D: Dialect>(
         &mut self,
-        desk: &mut Desk,
+        holding: &mut Holding,
         row: &D::Row,
         (seq, shard): (i64, u16),
         before: i64,
     ) -> Result<bool, Fault> {
-        if self.taken() == self.room.want.limit {
+        if self.taken() == self.room.want.limit && !self.goes_on(holding) {
             return Ok(false);
         }
+        let desk = &mut holding.desks[self.lane];
         if !desk.lane.topics.take(D::topic(row)?) {
             desk.part(shard).hand.skip(seq);
             return Ok(true);
@@ -140,9 +143,10 @@ impl Pick<'_> {
         let needs_room = seq > before
             || self.rivals.is_some()
             || desk.part(shard).takes_hot(address, key, before);
-        if needs_room && !self.room.fits(size, self.taken()) {
+        if needs_room && !self.room.fits(size, self.taken()) && !self.goes_on(holding) {
             return Ok(false);
         }
+        let desk = &mut holding.desks[self.lane];
         if self.rivals.is_some() {
             desk.part(shard).hand.skip(seq);
             let (fence, due) = (Fence::default(), event.created);

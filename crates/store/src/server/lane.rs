@@ -12,7 +12,8 @@ use super::dialect::Dialect;
 use super::glance::{Glance, Glancing};
 use super::lease::{Renewal, Renewing};
 use super::release::release;
-use super::settle::settle;
+use super::settle::{settle, take_in};
+use super::together::Together;
 use super::work::carried;
 use crate::own::May;
 
@@ -21,8 +22,18 @@ const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_mil
 
 /// One lane of one handle.
 pub(super) struct ServerLane<D: Dialect> {
-    pub(super) base: Arc<Base<D>>,
-    pub(super) lane: usize,
+    base: Arc<Base<D>>,
+    lane: usize,
+    asks: Arc<Asks>,
+}
+
+/// What the turns of one lane ask for at the same time.
+#[derive(Default)]
+pub(super) struct Asks {
+    pub(super) claims: Together<Want, Vec<Claim>>,
+    pub(super) settlements: Together<Vec<Settlement>, Settled>,
+    /// Whose turn it is to write outcomes down.
+    pub(super) writing: tokio::sync::Mutex<()>,
 }
 
 #[async_trait]
@@ -34,13 +45,14 @@ impl<D: Dialect> Source for ServerLane<D> {
             holding.lease = want.lease;
             holding.desks[self.lane].heard = heard;
         }
-        let (base, lane, want) = (self.base.clone(), self.lane, *want);
-        carried(tokio::spawn(async move { claim(&base, lane, want).await })).await
+        let (base, lane, asks, want) = (self.base.clone(), self.lane, self.asks.clone(), *want);
+        carried(tokio::spawn(async move { claim(&base, lane, &asks, want).await })).await
     }
 
     async fn settle(&self, ends: &[Settlement]) -> Result<Settled, StoreError> {
-        let (base, lane, ends) = (self.base.clone(), self.lane, ends.to_vec());
-        carried(tokio::spawn(async move { settle(&base, lane, ends).await })).await
+        let (base, lane, asks) = (self.base.clone(), self.lane, self.asks.clone());
+        let ends = ends.to_vec();
+        carried(tokio::spawn(async move { settle(&base, lane, &asks, ends).await })).await
     }
 
     async fn wait(&self, at_most: Duration) {
@@ -75,6 +87,10 @@ impl<D: Dialect> Source for ServerLane<D> {
 }
 
 impl<D: Dialect> ServerLane<D> {
+    pub(super) fn new(base: Arc<Base<D>>, lane: usize) -> ServerLane<D> {
+        ServerLane { base, lane, asks: Arc::default() }
+    }
+
     async fn glance(&self, seen: Millis) -> Result<Glance<D>, StoreError> {
         self.base.carry(Glancing { lane: self.lane, seen }).await
     }
@@ -82,6 +98,9 @@ impl<D: Dialect> ServerLane<D> {
     /// Looks whether there may be something to claim, and keeps the leases. Returns `None` if there
     /// may be, and else how long nothing can change by time alone.
     async fn look(&self, rings: u64) -> Result<Option<Duration>, StoreError> {
+        if !self.base.outcomes().is_empty() {
+            take_in(&self.base, &self.base.turn.lock().await);
+        }
         let (seen, heard, lease) = {
             let holding = self.base.holding();
             let desk = &holding.desks[self.lane];

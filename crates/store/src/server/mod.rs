@@ -33,6 +33,7 @@ mod schema;
 mod settle;
 mod sharing;
 mod sift;
+mod together;
 mod work;
 
 use std::sync::{Arc, Weak};
@@ -92,7 +93,7 @@ impl<D: Dialect> Outbox for Server<D> {
         let lane = holding.desks.len() - 1;
         match self.base.competes() {
             true => Arc::new(CompetingLane::new(self.base.clone(), lane)),
-            false => Arc::new(ServerLane { base: self.base.clone(), lane }),
+            false => Arc::new(ServerLane::new(self.base.clone(), lane)),
         }
     }
 

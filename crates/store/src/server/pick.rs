@@ -1,6 +1,6 @@
 //! What a claim picks, and what it must write down for it at the end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use event::{Cause, Claim, Millis, Want};
 
@@ -11,16 +11,20 @@ use super::dialect::{Dialect, Holder};
 use super::fault::Fault;
 use super::glance::Glance;
 use super::lease::{Renewal, renew};
-use crate::own::Room;
+use crate::own::{Holding, Room};
 
-/// A claim under way.
+/// A claim under way, and those that follow it at once.
 pub(super) struct Pick<'a> {
     pub(super) lane: usize,
     pub(super) room: Room,
     pub(super) now: Millis,
     pub(super) until: Millis,
-    pub(super) stages: &'a [Stage],
+    pub(super) stages: &'a mut [Stage],
     pub(super) claims: Vec<Claim>,
+    /// What the claims took that ended before this one.
+    ended: Vec<Vec<Claim>>,
+    /// What the claims want that follow.
+    follow: VecDeque<Want>,
     /// Whether every later row that is due was looked at.
     pub(super) all_seen: bool,
     /// Shards whose lease rows must name other hot rows.
@@ -34,7 +38,7 @@ pub(super) struct Pick<'a> {
 }
 
 impl<'a> Pick<'a> {
-    pub(super) fn new(lane: usize, want: Want, now: Millis, stages: &'a [Stage]) -> Pick<'a> {
+    pub(super) fn new(lane: usize, want: Want, now: Millis, stages: &'a mut [Stage]) -> Pick<'a> {
         Pick {
             lane,
             room: Room::new(want),
@@ -42,6 +46,8 @@ impl<'a> Pick<'a> {
             until: now + want.lease,
             stages,
             claims: Vec::new(),
+            ended: Vec::new(),
+            follow: VecDeque::new(),
             all_seen: true,
             changed: BTreeSet::new(),
             stirred: BTreeSet::new(),
@@ -59,6 +65,30 @@ impl<'a> Pick<'a> {
         self.claims.len()
     }
 
+    /// Lets other claims follow at once, of hot rows. They last as long as this one.
+    pub(super) fn follow(mut self, wants: impl Iterator<Item = Want>) -> Pick<'a> {
+        self.follow.extend(wants);
+        self
+    }
+
+    /// Returns how many rows this claim and those that follow want at the most.
+    pub(super) fn wanted(&self) -> usize {
+        let follow: usize = self.follow.iter().map(|want| want.limit).sum();
+        self.room.want.limit - self.taken() + follow
+    }
+
+    /// Ends this claim, and starts the one that follows, if one does.
+    pub(super) fn goes_on(&mut self, holding: &mut Holding) -> bool {
+        let Some(want) = self.follow.pop_front() else { return false };
+        self.room = Room::new(want);
+        self.ended.push(std::mem::take(&mut self.claims));
+        for stage in self.stages.iter_mut().filter(|stage| stage.takes()) {
+            stage.held.newest = stage.held.newest.next();
+        }
+        self.open(holding);
+        true
+    }
+
     /// Remembers shards whose rows in flight changed.
     pub(super) fn change(&mut self, shards: Vec<u16>) {
         self.stirred.extend(&shards);
@@ -74,7 +104,7 @@ impl<'a> Pick<'a> {
         let fresh: Vec<u16> = {
             let mut holding = base.holding();
             let desk = &mut holding.desks[self.lane];
-            let shards = self.stages.iter().filter(|stage| stage.hot || stage.later);
+            let shards = self.stages.iter().filter(|stage| stage.takes());
             shards.map(|stage| stage.shard).filter(|shard| !desk.part(*shard).informed).collect()
         };
         if fresh.is_empty() {
@@ -93,9 +123,8 @@ impl<'a> Pick<'a> {
     }
 
     /// Starts the claim in every shard that it may take rows of.
-    pub(super) fn open<D: Dialect>(&self, base: &Base<D>) {
-        let mut holding = base.holding();
-        for stage in self.stages.iter().filter(|stage| stage.hot || stage.later) {
+    pub(super) fn open(&self, holding: &mut Holding) {
+        for stage in self.stages.iter().filter(|stage| stage.takes()) {
             holding.keep(stage.shard, stage.held);
             let part = holding.desks[self.lane].part(stage.shard);
             part.hand.open(stage.held.newest, self.until);
@@ -135,16 +164,17 @@ impl<'a> Pick<'a> {
     fn had_its_turn(&self) -> bool {
         match self.rivals {
             Some(_) => !self.claims.is_empty(),
-            None => self.stages.iter().any(|stage| stage.hot || stage.later),
+            None => self.stages.iter().any(Stage::takes),
         }
     }
 
-    /// Renews the leases and names the hot rows in flight. What was lost meanwhile is not claimed.
+    /// Renews the leases and names the hot rows in flight. Returns what each claim took; what was
+    /// lost meanwhile is not claimed.
     pub(super) async fn renew<D: Dialect>(
         mut self,
         base: &Base<D>,
         conn: &mut D::Conn,
-    ) -> Result<Vec<Claim>, Fault> {
+    ) -> Result<Vec<Vec<Claim>>, Fault> {
         let renewals: Vec<Renewal> = {
             let holding = base.holding();
             let renewed = |stage: &&Stage| {
@@ -160,8 +190,11 @@ impl<'a> Pick<'a> {
         let kept = renew(base, conn, self.until, &renewals).await?;
         for Renewal { shard, .. } in renewals.iter().filter(|one| !kept.contains(&one.shard)) {
             base.holding().lose(*shard);
-            self.claims.retain(|claim| claim.address.shard != *shard);
+            let claims = self.ended.iter_mut().chain([&mut self.claims]);
+            claims.for_each(|claims| claims.retain(|claim| claim.address.shard != *shard));
         }
-        Ok(self.claims)
+        self.ended.push(self.claims);
+        self.ended.extend(self.follow.iter().map(|_| Vec::new()));
+        Ok(self.ended)
     }
 }

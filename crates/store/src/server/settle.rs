@@ -3,31 +3,88 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use async_trait::async_trait;
-use event::{Address, Fence, Millis, Moment, Outcome, Settled, Settlement, Shelf, StoreError};
+use event::{
+    Address, EventId, Fence, Millis, Moment, Outcome, Settled, Settlement, Shelf, StoreError,
+};
 
 use super::base::Base;
 use super::dialect::Dialect;
 use super::fault::Fault;
+use super::lane::Asks;
 use super::moves::{End, Moving};
+use super::together::Turn;
 use super::work::{Commit, Scope, Work};
+use crate::own::Holding;
 
 /// The rows whose outcomes are being written down: no outcome is written twice.
 pub(super) type Ending = HashSet<Address>;
 
-/// Settles for one lane.
+/// How many rows are settled together at the most, unless one alone settles more.
+const TOGETHER: usize = 1_000;
+
+/// Settles for one lane, together with the others who wait to.
 pub(super) async fn settle<D: Dialect>(
     base: &Base<D>,
     lane: usize,
+    asks: &Asks,
     ends: Vec<Settlement>,
 ) -> Result<Settled, StoreError> {
     let _settling = base.settling.read().await;
-    let mut settling = Settling::new(base, lane, ends);
+    let mut lead = match asks.settlements.ask(ends, &asks.writing).await {
+        Turn::Told(settled) => return settled,
+        Turn::Lead(lead) => lead,
+    };
+    loop {
+        let mut rows = 0;
+        let welcome = |ends: &Vec<Settlement>| {
+            rows += ends.len();
+            rows <= TOGETHER
+        };
+        let groups: Vec<Vec<Settlement>> =
+            lead.questions(welcome).into_iter().map(std::mem::take).collect();
+        if let Some(settled) = lead.tell(settle_all(base, lane, groups).await) {
+            return settled;
+        }
+    }
+}
+
+/// Settles everything that some ask for at the same time. Answers each of them.
+async fn settle_all<D: Dialect>(
+    base: &Base<D>,
+    lane: usize,
+    groups: Vec<Vec<Settlement>>,
+) -> Result<Vec<Settled>, StoreError> {
+    let counts: Vec<usize> = groups.iter().map(Vec::len).collect();
+    let mut settling = Settling::new(base, lane, groups.into_iter().flatten().collect());
     let kept = match settling.fresh.contains(&true) {
         true => base.work(&mut settling).await,
         false => Ok(Kept::default()),
     };
-    let _turn = base.turn.lock().await;
-    settling.apply(base, kept)
+    match kept {
+        Ok(kept) => {
+            let settled = settling.answers(&kept, &counts);
+            base.outcomes().push((settling, kept));
+            if let Ok(turn) = base.turn.try_lock() {
+                take_in(base, &turn);
+            }
+            Ok(settled)
+        }
+        Err(error) => {
+            settling.let_go(base, &base.turn.lock().await);
+            Err(error)
+        }
+    }
+}
+
+/// Whose turn it is.
+pub(super) type Turned<'a> = tokio::sync::MutexGuard<'a, ()>;
+
+/// Takes in the outcomes that were written down. Whoever changes or reads what the relay holds does
+/// so first: outcomes that are written down while a claim offers rows that it read before wait for
+/// its end, and nobody waits with them.
+pub(super) fn take_in<D: Dialect>(base: &Base<D>, _: &Turned<'_>) {
+    let outcomes = std::mem::take(&mut *base.outcomes());
+    outcomes.into_iter().for_each(|(settling, kept)| settling.apply(base, &kept));
 }
 
 /// The shards that were still ours, and the clock.
@@ -45,7 +102,7 @@ pub(crate) struct Owned {
     pub(crate) done: i64,
 }
 
-struct Settling {
+pub(super) struct Settling {
     era: u64,
     lane: usize,
     ends: Vec<Settlement>,
@@ -125,42 +182,55 @@ impl Settling {
         base.db.open(conn, base.now(), &base.owner, &self.owned(), &back).await
     }
 
-    /// Takes in what was settled.
-    fn apply<D: Dialect>(
-        &self,
-        base: &Base<D>,
-        kept: Result<Kept, StoreError>,
-    ) -> Result<Settled, StoreError> {
+    /// Answers for as many outcomes at a time as `counts` says.
+    fn answers(&self, kept: &Kept, counts: &[usize]) -> Vec<Settled> {
+        let mut ends = self.ends.iter().zip(&self.fresh);
+        let settled = counts.iter().map(|count| {
+            let ends = ends.by_ref().take(*count);
+            let stale =
+                ends.filter(|(end, fresh)| !*fresh || !kept.shards.contains(&end.address.shard));
+            let stale: Vec<EventId> = stale.map(|(end, _)| end.id).collect();
+            Settled { settled: count - stale.len(), stale }
+        });
+        settled.collect()
+    }
+
+    /// Tells whether a shard is still held as it was.
+    fn is_ours(&self, holding: &Holding, shard: u16) -> bool {
+        holding.held(shard).map(|held| held.mark) == self.marks.get(&shard).copied()
+    }
+
+    /// Takes in what was settled, and drops the shards that were lost.
+    fn apply<D: Dialect>(self, base: &Base<D>, kept: &Kept) {
         let mut holding = base.holding();
+        for shard in self.marks.keys().filter(|shard| !kept.shards.contains(shard)) {
+            if self.is_ours(&holding, *shard) {
+                holding.lose(*shard);
+            }
+        }
+        let mut ending = base.ending();
         for (end, _) in self.fresh() {
-            base.ending().remove(&end.address);
-        }
-        let lost: Vec<u16> = match &kept {
-            Ok(kept) => {
-                self.marks.keys().filter(|shard| !kept.shards.contains(shard)).copied().collect()
-            }
-            Err(_) if self.doubted => self.marks.keys().copied().collect(),
-            Err(_) => Vec::new(),
-        };
-        let ours = |holding: &crate::own::Holding, shard: &u16| {
-            holding.held(*shard).map(|held| held.mark) == self.marks.get(shard).copied()
-        };
-        for shard in lost {
-            if ours(&holding, &shard) {
-                holding.lose(shard);
+            ending.remove(&end.address);
+            if kept.shards.contains(&end.address.shard) && self.is_ours(&holding, end.address.shard)
+            {
+                let desk = &mut holding.desks[self.lane];
+                desk.settle(end.address, end.fence, &end.outcome, kept.now);
             }
         }
-        let Kept { shards, now } = kept?;
-        let mut stale = Vec::new();
-        for (end, fresh) in self.ends.iter().zip(&self.fresh) {
-            let shard = end.address.shard;
-            if !fresh || !shards.contains(&shard) {
-                stale.push(end.id);
-            } else if ours(&holding, &shard) {
-                holding.desks[self.lane].settle(end.address, end.fence, &end.outcome, now);
+    }
+
+    /// Drops the shards of which it is in doubt what was settled.
+    fn let_go<D: Dialect>(self, base: &Base<D>, turn: &Turned<'_>) {
+        take_in(base, turn);
+        let (mut holding, mut ending) = (base.holding(), base.ending());
+        for (end, _) in self.fresh() {
+            ending.remove(&end.address);
+        }
+        for shard in self.marks.keys().filter(|_| self.doubted) {
+            if self.is_ours(&holding, *shard) {
+                holding.lose(*shard);
             }
         }
-        Ok(Settled { settled: self.ends.len() - stale.len(), stale })
     }
 }
 

@@ -39,7 +39,10 @@ impl Report {
         self.line(name, String::new(), format!("{value:.2}"), value / unit, what);
     }
 
+    /// Adds a line, and says so at once to whoever waits for the end.
     fn line(&mut self, name: String, beside: String, value: String, ratio: f64, what: &str) {
+        // Nobody may be looking.
+        let _ = writeln!(std::io::stderr(), "{name}: {ratio:.3} ({value} beside {beside})");
         self.lines.push([name.clone(), beside, value, format!("{ratio:.3}"), what.to_owned()]);
         self.ratios.push((name, ratio));
     }

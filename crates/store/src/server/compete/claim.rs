@@ -109,8 +109,8 @@ impl<D: Dialect> Work<D> for Claiming<D> {
         if self.seen.astray {
             base.db.return_later(conn, now, longest(self.want.lease)).await?;
         }
-        let stages = self.stages(now);
-        let mut pick = Pick::new(self.lane, self.want, now, &stages);
+        let mut stages = self.stages(now);
+        let mut pick = Pick::new(self.lane, self.want, now, &mut stages);
         pick.rivals = Some(Rivals::new(now));
         pick.take(base, conn, &self.seen.glance).await?;
         let Pick { claims, until, rivals, .. } = pick;

@@ -1,0 +1,149 @@
+//! Answering together those who ask at the same time.
+//!
+//! Whoever gets the turn answers for everybody who waits for it by then, in the order in which they
+//! asked. So the more ask, the fewer statements each of them costs; one who asks alone never waits.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard};
+
+use event::{Cause, Code, StoreError};
+use tokio::sync::{MutexGuard as TurnGuard, oneshot};
+
+type Answer<A> = Result<A, StoreError>;
+
+/// A question, and whom to tell.
+struct Asked<Q, A> {
+    question: Q,
+    tell: oneshot::Sender<Answer<A>>,
+}
+
+/// The questions that wait.
+pub(super) struct Together<Q, A>(Mutex<VecDeque<Asked<Q, A>>>);
+
+/// What becomes of a question.
+pub(super) enum Turn<'a, Q, A> {
+    /// Another has answered it.
+    Told(Answer<A>),
+    /// It is to be answered now, with the others that wait.
+    Lead(Lead<'a, Q, A>),
+}
+
+/// The turn of one who asks.
+pub(super) struct Lead<'a, Q, A> {
+    together: &'a Together<Q, A>,
+    told: oneshot::Receiver<Answer<A>>,
+    asked: Vec<Asked<Q, A>>,
+    /// The turn itself.
+    pub(super) turn: TurnGuard<'a, ()>,
+}
+
+impl<Q, A> Default for Together<Q, A> {
+    fn default() -> Self {
+        Together(Mutex::default())
+    }
+}
+
+impl<Q, A> Together<Q, A> {
+    /// Asks, and waits for the turn or for an answer, whichever comes first.
+    pub(super) async fn ask<'a>(
+        &'a self,
+        question: Q,
+        turn: &'a tokio::sync::Mutex<()>,
+    ) -> Turn<'a, Q, A> {
+        let (tell, mut told) = oneshot::channel();
+        self.waiting().push_back(Asked { question, tell });
+        let turn = tokio::select! {
+            biased;
+            answer = &mut told => return Turn::Told(answer.unwrap_or_else(|_| Err(unanswered()))),
+            turn = turn.lock() => turn,
+        };
+        // The last one may have answered before it gave the turn back.
+        match told.try_recv() {
+            Ok(answer) => Turn::Told(answer),
+            Err(_) => Turn::Lead(Lead { together: self, told, asked: Vec::new(), turn }),
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<Asked<Q, A>>> {
+        self.0.lock().expect("nothing panics while the questions are open")
+    }
+}
+
+impl<Q, A> Lead<'_, Q, A> {
+    /// Takes the first question that waits, and more of them as long as they are `welcome`.
+    pub(super) fn questions(&mut self, mut welcome: impl FnMut(&Q) -> bool) -> Vec<&mut Q> {
+        let mut waiting = self.together.waiting();
+        while let Some(next) = waiting.front() {
+            if !welcome(&next.question) && !self.asked.is_empty() {
+                break;
+            }
+            self.asked.extend(waiting.pop_front());
+        }
+        self.asked.iter_mut().map(|asked| &mut asked.question).collect()
+    }
+
+    /// Tells the answers to the first of the questions that were taken; the others wait again.
+    /// Returns this one's own, if it was among them.
+    pub(super) fn tell(&mut self, answers: Answer<Vec<A>>) -> Option<Answer<A>> {
+        let mut asked = std::mem::take(&mut self.asked);
+        match answers {
+            Ok(answers) => {
+                for (asked, answer) in asked.drain(..answers.len()).zip(answers) {
+                    // Whoever has stopped waiting does not want to know.
+                    let _ = asked.tell.send(Ok(answer));
+                }
+            }
+            Err(error) => {
+                for asked in asked.drain(..) {
+                    let _ = asked.tell.send(Err(error.clone()));
+                }
+            }
+        }
+        let mut waiting = self.together.waiting();
+        asked.into_iter().rev().for_each(|asked| waiting.push_front(asked));
+        self.told.try_recv().ok()
+    }
+}
+
+fn unanswered() -> StoreError {
+    let detail = "another's work on the outbox ended before it could answer";
+    StoreError::Broken(Cause::new(Code::StoreBroken, detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn whoever_has_the_turn_answers_for_those_who_wait() {
+        let (together, turn) = (Together::<u32, u32>::default(), tokio::sync::Mutex::new(()));
+        let Turn::Lead(mut first) = together.ask(1, &turn).await else { panic!("nobody else") };
+        let (second, third) = (together.ask(2, &turn), together.ask(3, &turn));
+        tokio::pin!(second, third);
+        assert!(futures_util::poll!(&mut second).is_pending());
+        assert!(futures_util::poll!(&mut third).is_pending());
+        let asked = first.questions(|question| *question < 3).into_iter().map(|it| *it);
+        assert_eq!(asked.collect::<Vec<u32>>(), [1, 2], "the third is not welcome");
+        assert_eq!(first.tell(Ok(vec![10, 20])), Some(Ok(10)));
+        assert!(matches!(second.await, Turn::Told(Ok(20))));
+        drop(first);
+        let Turn::Lead(mut third) = third.await else { panic!("it was not answered") };
+        assert_eq!(third.questions(|_| true).len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_question_that_was_not_answered_waits_on_in_its_place() {
+        let (together, turn) = (Together::<u32, u32>::default(), tokio::sync::Mutex::new(()));
+        let Turn::Lead(mut first) = together.ask(1, &turn).await else { panic!("nobody else") };
+        let second = together.ask(2, &turn);
+        tokio::pin!(second);
+        assert!(futures_util::poll!(&mut second).is_pending());
+        assert_eq!(first.questions(|_| true).len(), 2);
+        assert_eq!(first.tell(Ok(vec![10])), Some(Ok(10)));
+        drop(first);
+        let Turn::Lead(mut second) = second.await else { panic!("it was not answered") };
+        assert_eq!(second.questions(|_| true), [&2]);
+        let down = StoreError::Down(Cause::new(Code::StoreDown, "away"));
+        assert_eq!(second.tell(Err(down.clone())), Some(Err(down)), "an error is everybody's");
+    }
+}
