@@ -47,6 +47,10 @@ pub trait Ground: Send + Sync {
     }
     /// Puts an event in a transaction and rolls that back.
     async fn put_and_roll_back(&self, event: &Event) -> Result<()>;
+    /// Opens a transaction that is none of the outbox's, where relays see who is open.
+    async fn elsewhere(&self) -> Option<Session> {
+        None
+    }
     /// Leaves the ground to another test, once nothing is at work on it.
     async fn leave(&self) {}
 }
@@ -260,6 +264,16 @@ impl Ground for ServerGround {
         session.run("ROLLBACK").await?;
         session.close().await?;
         Ok(())
+    }
+
+    async fn elsewhere(&self) -> Option<Session> {
+        if !self.setup.url.starts_with("postgres") {
+            return None;
+        }
+        let mut session = Session::open(&self.setup.url).await.expect("the server answers");
+        let begin = "BEGIN; SELECT pg_current_xact_id()";
+        session.run(begin).await.expect("the transaction begins");
+        Some(session)
     }
 
     async fn leave(&self) {

@@ -42,6 +42,12 @@ impl Session {
         }
     }
 
+    /// Commits what is open, and ends.
+    pub async fn commit(mut self) -> sqlx::Result<()> {
+        self.run("COMMIT").await?;
+        self.close().await
+    }
+
     /// Ends it.
     pub async fn close(self) -> sqlx::Result<()> {
         match self {

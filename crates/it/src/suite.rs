@@ -58,6 +58,7 @@ macro_rules! contract {
             large_retries_leave_room_for_fresh_rows
             a_claim_for_one_row_takes_retries_and_fresh_rows_in_turns
             a_claim_that_finds_nothing_takes_no_turn
+            a_claim_that_only_looks_back_takes_no_turn
             suspects_take_turns_with_fresh_rows
             a_suspect_is_claimed_alone
             a_suspect_that_was_settled_is_no_suspect
@@ -74,6 +75,7 @@ macro_rules! contract {
         $crate::promises! { $ground, size = $crate::suite::source::size:
             a_claim_keeps_its_limit
             a_claim_keeps_its_bytes_but_one_event_always_fits
+            what_is_in_hand_needs_no_room_when_a_claim_looks_back
             payloads_come_back_byte_for_byte
             headers_keys_and_names_come_back_letter_by_letter
             an_event_of_a_rolled_back_transaction_is_not_there

@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::trace::Op;
 use crate::ground::Ground;
+use crate::session::Session;
 
 const TOPICS: [&str; 3] = ["a.x", "a.y", "b.x"];
 const KINDS: [&str; 2] = ["Even", "Odd"];
@@ -73,16 +74,21 @@ pub(super) struct Side {
     events: Vec<EventId>,
     held: Vec<Held>,
     begun: Vec<(String, EventId, Fence)>,
+    /// A transaction that is none of the outbox's.
+    elsewhere: Option<Session>,
 }
 
 impl Side {
     pub(super) async fn new(ground: Box<dyn Ground>) -> Side {
         let seats = vec![seat(&*ground).await, seat(&*ground).await, seat(&*ground).await];
         let (asleep, events, held, begun) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Side { ground, seats, asleep, events, held, begun }
+        Side { ground, seats, asleep, events, held, begun, elsewhere: None }
     }
 
-    pub(super) async fn close(self) {
+    pub(super) async fn close(mut self) {
+        if let Some(open) = self.elsewhere.take() {
+            open.commit().await.expect("the transaction ends");
+        }
         for seat in self.seats.into_iter().chain(self.asleep) {
             seat.outbox.close().await;
         }
@@ -131,6 +137,13 @@ impl Side {
             Op::Finish { relay, begun, well } => self.finish(*relay, *begun, *well).await,
             Op::Sweep { relay, keep, step } => {
                 self.sweep(*relay, Duration::from_millis(*keep), *step).await
+            }
+            Op::Elsewhere => {
+                match self.elsewhere.take() {
+                    Some(open) => open.commit().await.expect("the transaction ends"),
+                    None => self.elsewhere = self.ground.elsewhere().await,
+                }
+                Answer::Nothing
             }
         }
     }

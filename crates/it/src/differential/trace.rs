@@ -25,6 +25,7 @@ pub enum Op {
     Begin { relay: usize, group: u8, event: usize },
     Finish { relay: usize, begun: usize, well: bool },
     Sweep { relay: usize, keep: u64, step: usize },
+    Elsewhere,
 }
 
 /// How a claim ends.
@@ -62,7 +63,7 @@ pub fn trace(seed: u64) -> Vec<Op> {
 
 fn op(rng: &mut Rng, relays: usize) -> Op {
     let relay = rng.usize(..relays);
-    match rng.u8(..100) {
+    match rng.u8(..108) {
         0..20 => Op::Put {
             key: (rng.u8(..4) > 0).then(|| rng.u8(..3)),
             topic: rng.u8(..3),
@@ -95,7 +96,8 @@ fn op(rng: &mut Rng, relays: usize) -> Op {
         90..94 => Op::Find { filter: rng.u8(..FILTERS), limit: rng.usize(1..7) },
         94..96 => Op::Begin { relay, group: rng.u8(..2), event: rng.usize(..4) },
         96..98 => Op::Finish { relay, begun: rng.usize(..4), well: rng.bool() },
-        _ => Op::Sweep { relay, keep: rng.u64(..3 * LEASE), step: rng.usize(1..5) },
+        98..100 => Op::Sweep { relay, keep: rng.u64(..3 * LEASE), step: rng.usize(1..5) },
+        _ => Op::Elsewhere,
     }
 }
 

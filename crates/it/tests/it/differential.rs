@@ -16,9 +16,7 @@ macro_rules! stores {
             async fn $test() {
                 let plan = Plan::from_env(TRACES);
                 println!("POSTBOX_SEED={} POSTBOX_TRACES={}", plan.seed, plan.traces);
-                for told in compare(plan, ground::$ground).await.unwrap() {
-                    println!("{told}");
-                }
+                compare(plan, ground::$ground).await.unwrap();
             }
         )+
     };

@@ -159,12 +159,13 @@ impl<'a> Pick<'a> {
         self.bury(base, conn).await
     }
 
-    /// Tells whether this was a turn: one that only keeps leases is none, and neither is a
-    /// competing one that got nothing.
+    /// Tells whether this was a turn: one that only keeps leases is none, nor is one that looked
+    /// back and met only hot rows that it knew, nor a competing one that got nothing.
     fn had_its_turn(&self) -> bool {
+        let fresh = |stage: &Stage| stage.hot && self.stirred.contains(&stage.shard);
         match self.rivals {
             Some(_) => !self.claims.is_empty(),
-            None => self.stages.iter().any(Stage::takes),
+            None => self.stages.iter().any(|stage| stage.later || fresh(stage)),
         }
     }
 

@@ -111,6 +111,25 @@ pub async fn a_claim_that_finds_nothing_takes_no_turn(ground: &dyn Ground) {
     assert_eq!(one.claim_one().await.attempt, 1, "the retry has just had its turn");
 }
 
+/// When a transaction elsewhere ends, a claim looks again at what it knows: that is no turn.
+pub async fn a_claim_that_only_looks_back_takes_no_turn(ground: &dyn Ground) {
+    let one = relay(ground).await;
+    let elsewhere = ground.elsewhere().await;
+    one.put(&[unkeyed(), unkeyed()]).await;
+    let refused = one.claim_one().await;
+    let _in_hand = one.claim_one().await;
+    one.end(&[refused], &retry(SECOND)).await;
+    ground.clock().advance(SECOND);
+    let again = one.claim_one().await;
+    if let Some(open) = elsewhere {
+        open.commit().await.expect("the transaction ends");
+    }
+    assert_eq!(one.claim(1).await, []);
+    one.end(&[again], &release()).await;
+    one.put(&[unkeyed()]).await;
+    assert_eq!(one.claim_one().await.attempt, 1, "the retry has just had its turn");
+}
+
 /// Suspects go alone, one after another; fresh events have every second turn.
 pub async fn suspects_take_turns_with_fresh_rows(ground: &dyn Ground) {
     let one = relay(ground).await;

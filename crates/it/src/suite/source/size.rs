@@ -3,7 +3,7 @@
 use event::{Event, Headers, Payload, Want};
 
 use crate::ground::Ground;
-use crate::suite::act::{LEASE, done, ids, ids_of, keyed, relay, unkeyed};
+use crate::suite::act::{LEASE, SECOND, done, ids, ids_of, keyed, relay, retry, unkeyed};
 
 /// A claim never hands out more events than it was asked for.
 pub async fn a_claim_keeps_its_limit(ground: &dyn Ground) {
@@ -38,6 +38,28 @@ pub async fn a_claim_keeps_its_bytes_but_one_event_always_fits(ground: &dyn Grou
         came.extend(ids(&claims));
     }
     assert_eq!(came, ids_of(&events));
+}
+
+/// When a transaction elsewhere ends, a claim meets rows again that are in hand: they are none of
+/// its bytes.
+pub async fn what_is_in_hand_needs_no_room_when_a_claim_looks_back(ground: &dyn Ground) {
+    let one = relay(ground).await;
+    let elsewhere = ground.elsewhere().await;
+    let large = Event::new("t", "T", "x".repeat(5000));
+    let (refused, fresh) = (unkeyed(), unkeyed());
+    one.put(std::slice::from_ref(&refused)).await;
+    let first = one.claim(1).await;
+    one.put(&[large]).await;
+    let _in_hand = one.claim(1).await;
+    one.end(&first, &retry(SECOND)).await;
+    ground.clock().advance(SECOND);
+    one.put(std::slice::from_ref(&fresh)).await;
+    if let Some(open) = elsewhere {
+        open.commit().await.expect("the transaction ends");
+    }
+    let want = Want { limit: 4, bytes: 1000, lease: LEASE };
+    let claims = one.lane.claim(&want).await.expect("the store hands out");
+    assert_eq!(ids(&claims), [refused.id, fresh.id]);
 }
 
 /// Text is kept letter by letter, bytes byte by byte, large ones too.
