@@ -17,7 +17,7 @@ SELECT clock.now, want.shard, lease.owner, lease.since, lease.lease_until,
             ORDER BY hot.shard, hot.seq LIMIT 1) IS NOT NULL END AS hot,
     (SELECT hot.seq FROM {outbox} AS hot
         WHERE hot.shard = want.shard AND hot.seq > least(want.seq, late.seq)
-        ORDER BY hot.shard, hot.seq LIMIT 1) IS NOT NULL AS ahead,
+        ORDER BY hot.shard, hot.seq LIMIT 1) AS first,
     (SELECT later.due_at FROM {outbox}_later AS later
         WHERE later.shard = want.shard AND later.due_at > $5
         ORDER BY later.shard, later.due_at LIMIT 1) AS due,

@@ -1,5 +1,5 @@
--- Reads the next hot rows as candidates of a claim, shard by shard in the order given. The first
--- row is the snapshot of the look, and no event.
+-- Reads the next hot rows, shard by shard in the order given. Nothing is written: they are ours by
+-- the lease, or candidates of a claim. The first row is the snapshot of the look, and no event.
 -- $1 shards, $2 where each look begins, $3 how many at the most; $4 shards, $5 transactions, $6
 -- from where their end shows more.
 -- Index: the primary key of the hot table. Locks nothing.

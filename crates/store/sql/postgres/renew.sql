@@ -1,12 +1,13 @@
 -- Renews leases under the newest claims' fences, and says which hot rows are in flight where that
 -- has changed. A shard that does not come back was lost.
 -- $1 the owner, $2 until when, $3 shards, $4 since when they are ours, $5 their fences, $6 whether
--- the rows changed; $7 shards, $8 rows in flight, $9 until when.
+-- the rows changed, $7 from where and $8 up to where they stand among $9, the rows in flight, and
+-- $10, until when they are.
 -- Index: the primary key of the lease. Locks: the rows named, in one order for everybody.
 WITH want AS MATERIALIZED (
-    SELECT lease.name, named.shard, named.since, named.fence, named.changed
-    FROM unnest($3::smallint[], $4::bigint[], $5::bigint[], $6::boolean[])
-        AS named (shard, since, fence, changed)
+    SELECT lease.name, named.shard, named.since, named.fence, named.changed, named.first, named.last
+    FROM unnest($3::smallint[], $4::bigint[], $5::bigint[], $6::boolean[], $7::integer[],
+        $8::integer[]) AS named (shard, since, fence, changed, first, last)
     JOIN {outbox}_lease AS lease ON lease.name = 'shard:' || named.shard
     WHERE lease.owner = $1 AND lease.since = named.since
     ORDER BY lease.name
@@ -14,14 +15,10 @@ WITH want AS MATERIALIZED (
 )
 UPDATE {outbox}_lease AS lease
 SET lease_until = $2, fence = greatest(lease.fence, want.fence),
-    out_seq = CASE WHEN want.changed THEN ARRAY(
-        SELECT flight.seq FROM unnest($7::smallint[], $8::bigint[], $9::bigint[])
-            WITH ORDINALITY AS flight (shard, seq, until, place)
-        WHERE flight.shard = want.shard ORDER BY flight.place) ELSE lease.out_seq END,
-    out_until = CASE WHEN want.changed THEN ARRAY(
-        SELECT flight.until FROM unnest($7::smallint[], $8::bigint[], $9::bigint[])
-            WITH ORDINALITY AS flight (shard, seq, until, place)
-        WHERE flight.shard = want.shard ORDER BY flight.place) ELSE lease.out_until END
+    out_seq = CASE WHEN want.changed THEN ($9::bigint[])[want.first:want.last]
+        ELSE lease.out_seq END,
+    out_until = CASE WHEN want.changed THEN ($10::bigint[])[want.first:want.last]
+        ELSE lease.out_until END
 FROM want
 WHERE lease.name = want.name AND lease.owner = $1 AND lease.since = want.since
 RETURNING want.shard

@@ -39,6 +39,7 @@ impl Claims for Postgres {
             if glance.looks.is_empty() {
                 glance.seen = rows::snapshot(&row, 9)?;
             }
+            let first: Option<i64> = row.try_get(6)?;
             glance.looks.push(Look {
                 shard: rows::shard(&row, 1)?,
                 now: glance.now,
@@ -46,7 +47,8 @@ impl Claims for Postgres {
                 mark: Fence(row.try_get(3)?),
                 until: Millis(row.try_get(4)?),
                 hot: row.try_get(5)?,
-                ahead: row.try_get(6)?,
+                ahead: first.is_some(),
+                first: first.unwrap_or(0),
                 due: row.try_get::<Option<i64>, _>(7)?.map(Millis),
                 newest: glance.newest,
             });
@@ -61,7 +63,7 @@ impl Claims for Postgres {
         shards: &[u16],
         chunk: i64,
     ) -> Result<Shown<Postgres>, Fault> {
-        shown(base, conn, &base.db.sql.claim_hot, lane, shards, chunk).await
+        shown(base, conn, &base.db.sql.read_hot, lane, shards, chunk).await
     }
 
     fn topic(row: &PgRow) -> Result<&str, Fault> {

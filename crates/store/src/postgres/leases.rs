@@ -7,7 +7,7 @@ use event::{Fence, Millis};
 use sqlx::{PgConnection, Row};
 
 use super::Postgres;
-use super::rows::{self, number};
+use super::rows::{self, count, number};
 use crate::own::Member;
 use crate::server::{Fault, Grant, LeaseRow, Leases, Renewal};
 
@@ -68,7 +68,8 @@ impl Leases for Postgres {
         let changed: Vec<bool> = renewals.iter().map(|one| one.out.is_some()).collect();
         let query = self.sql.renew.query().bind(owner).bind(until.0);
         let query = query.bind(numbers).bind(marks).bind(fences).bind(changed);
-        let query = query.bind(flight.shards).bind(flight.seqs).bind(flight.untils);
+        let query = query.bind(flight.first).bind(flight.last);
+        let query = query.bind(flight.seqs).bind(flight.untils);
         let renewed = query.fetch_all(conn).await?;
         renewed.iter().map(|row| rows::shard(row, 0)).collect()
     }
@@ -115,7 +116,9 @@ impl Leases for Postgres {
 /// The hot rows in flight, as the statement takes them.
 #[derive(Default)]
 struct Flight {
-    shards: Vec<i16>,
+    /// Where the rows of each lease begin and end, counted from 1.
+    first: Vec<i32>,
+    last: Vec<i32>,
     seqs: Vec<i64>,
     untils: Vec<i64>,
 }
@@ -123,12 +126,13 @@ struct Flight {
 impl Flight {
     fn of(renewals: &[Renewal]) -> Flight {
         let mut flight = Flight::default();
-        for Renewal { shard, out, .. } in renewals {
+        for Renewal { out, .. } in renewals {
+            flight.first.push(count(&flight.seqs) + 1);
             for (seq, until) in out.iter().flatten() {
-                flight.shards.push(number(*shard));
                 flight.seqs.push(*seq);
                 flight.untils.push(until.0);
             }
+            flight.last.push(count(&flight.seqs));
         }
         flight
     }

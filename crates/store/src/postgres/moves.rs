@@ -5,7 +5,7 @@ use event::{Fence, Millis, Shelf};
 use sqlx::{PgConnection, Row};
 
 use super::Postgres;
-use super::rows::{self, number};
+use super::rows::{self, count, number};
 use crate::server::{End, Fault, Kept, Moves, Owned};
 
 /// Rows of one table, as the statements take them.
@@ -47,10 +47,6 @@ impl<'a> Lined<'a> {
         let any = self.rising.iter().any(|end| end.said.is_some());
         any.then(|| self.rising.iter().map(|end| end.said.clone()).collect())
     }
-}
-
-fn count(numbers: &[i64]) -> i32 {
-    i32::try_from(numbers.len()).expect("no claim is that large")
 }
 
 /// Shards, what their lease rows must show, and how many were published.

@@ -20,9 +20,8 @@ pub(super) async fn plan_of(sql: &Sql, conn: &mut PgConnection) -> Result<Vec<St
 
 /// Statements that sort what they have found: as much as a page, a claim or an identity has, or one
 /// row of each shard.
-const SORTING: [&str; 26] = [
+const SORTING: [&str; 25] = [
     "behind",
-    "claim_hot",
     "dead_hot",
     "dead_later",
     "fenced_dead",

@@ -26,6 +26,11 @@ pub(super) fn snapshot(row: &PgRow, at: usize) -> Result<Snapshot, Fault> {
     Ok(Snapshot::parse(text(row, at)?).unwrap_or_default())
 }
 
+/// Counts rows as the statements do.
+pub(super) fn count(rows: &[i64]) -> i32 {
+    i32::try_from(rows.len()).expect("no claim is that large")
+}
+
 /// Writes a shard as the tables have it.
 pub(super) fn number(shard: u16) -> i16 {
     i16::try_from(shard).expect("there are at most 1024 shards")

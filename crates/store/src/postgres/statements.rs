@@ -61,7 +61,7 @@ fn indexes(file: &str, table: &str) -> Vec<String> {
 
 statements! {
     "postgres":
-    attend behind claim_hot claim_later clock count count_sent days dead_hot dead_later depart
+    attend behind claim_later clock count count_sent days dead_hot dead_later depart
     done_hot done_later drop_hot drop_later due_later find_dead find_dead_floor find_dead_id
     find_hot find_hot_floor find_hot_id find_hot_near find_later find_later_floor find_later_id
     find_sent find_sent_floor find_sent_id find_sent_key find_sent_key_floor free_leases glance

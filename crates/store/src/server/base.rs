@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use event::{Cause, Code, StoreError};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use super::dialect::Dialect;
 use super::fault::{Fault, broken};
@@ -40,7 +40,7 @@ pub(crate) struct Base<D: Dialect> {
     pub(super) bell: watch::Sender<u64>,
     /// Whose turn it is to change what the relay holds: one claim at a time, and no outcome is
     /// taken in while a claim offers rows that it read before.
-    pub(super) turn: tokio::sync::Mutex<()>,
+    pub(super) turn: Semaphore,
     /// Who settles now. Whoever puts back what is in flight waits for them, and they for him.
     pub(super) settling: tokio::sync::RwLock<()>,
     /// How many rows are searched or counted one by one where no index helps.
@@ -84,7 +84,7 @@ impl<D: Dialect> Base<D> {
             adopted: AtomicBool::new(false),
             counter: fastrand::u16(..),
             bell: watch::Sender::new(0),
-            turn: tokio::sync::Mutex::new(()),
+            turn: Semaphore::new(1),
             settling: tokio::sync::RwLock::new(()),
             many: MANY,
             sharing: Mutex::default(),

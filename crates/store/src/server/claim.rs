@@ -4,6 +4,7 @@
 //! first, and the renewal then tells which shards were still ours.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use event::{Address, Claim, Fence, Leased, Millis, StoreError, Want};
@@ -24,11 +25,15 @@ use crate::own::{Held, May, Seen};
 /// How many rows claims that are made together take at the most, unless one alone wants more.
 const TOGETHER: usize = 1_000;
 
+/// How long claims go by the same glance at the most, while there is more than they take. Meanwhile
+/// only hot rows are claimed, so a retry that falls due waits that long.
+const STILL: Duration = Duration::from_millis(10);
+
 /// Claims for one lane, together with the others who wait to.
 pub(super) async fn claim<D: Dialect>(
     base: &Base<D>,
     lane: usize,
-    asks: &Asks,
+    asks: &Asks<D>,
     want: Want,
 ) -> Result<Vec<Claim>, StoreError> {
     let mut lead = match asks.claims.ask(want, &base.turn).await {
@@ -45,7 +50,7 @@ pub(super) async fn claim<D: Dialect>(
             lasts_as_long && rows <= TOGETHER && rows * weight <= want.bytes
         };
         let wants: Vec<Want> = lead.questions(welcome).into_iter().map(|want| *want).collect();
-        if let Some(claims) = lead.tell(claim_all(base, lane, &wants).await) {
+        if let Some(claims) = lead.tell(claim_all(base, lane, asks, lead.waited, &wants).await) {
             return claims;
         }
     }
@@ -55,11 +60,21 @@ pub(super) async fn claim<D: Dialect>(
 async fn claim_all<D: Dialect>(
     base: &Base<D>,
     lane: usize,
+    asks: &Asks<D>,
+    waited: bool,
     wants: &[Want],
 ) -> Result<Vec<Vec<Claim>>, StoreError> {
     let (era, lease) = (base.holding().era, wants[0].lease);
     adopt(base, lease).await?;
-    let glance = base.work(&mut Glancing { lane, seen: Millis(i64::MIN) }).await?;
+    // Whoever asked while the last claim was made may be told what that one saw.
+    let last = asks.glance().take().filter(|(at, _)| waited && at.elapsed() < STILL);
+    let (at, glance) = match last {
+        Some(last) => last,
+        None => {
+            let at = Instant::now();
+            (at, base.work(&mut Glancing { lane, seen: Millis(i64::MIN) }).await?)
+        }
+    };
     share(base, glance.looks.len(), glance.now, lease).await?;
     let Some(mut claiming) = Claiming::new(base, era, lane, wants, glance) else {
         return Ok(vec![Vec::new(); wants.len()]);
@@ -73,6 +88,8 @@ async fn claim_all<D: Dialect>(
     if claims.is_err() {
         let mut holding = base.holding();
         claiming.stages.iter().for_each(|stage| holding.lose(stage.shard));
+    } else if claiming.full && !claiming.writes {
+        *asks.glance() = Some((at, claiming.into_glance()));
     }
     claims
 }
@@ -83,6 +100,8 @@ pub(super) struct Stage {
     pub(super) shard: u16,
     /// How the shard is held, under the fence of this claim if it takes rows.
     pub(super) held: Held,
+    /// Up to where its hot rows were claimed, or the first that was seen; the lowest comes first.
+    pub(super) first: i64,
     /// Whether the lease is taken, not kept.
     pub(super) take: bool,
     /// Whether hot rows are ahead, or may be.
@@ -115,6 +134,8 @@ struct Claiming<D: Dialect> {
     glance: Glance<D>,
     stages: Vec<Stage>,
     writes: bool,
+    /// Whether the claims took all that they wanted, so that there may be more.
+    full: bool,
 }
 
 impl<D: Dialect> Claiming<D> {
@@ -151,7 +172,8 @@ impl<D: Dialect> Claiming<D> {
             if hot || later {
                 held.newest = held.newest.next();
             }
-            stages.push(Stage { shard, held, take, hot, later, lapses, runs_down });
+            let first = look.first;
+            stages.push(Stage { shard, held, first, take, hot, later, lapses, runs_down });
         }
         if stages.is_empty() && !elsewhere {
             holding.desks[lane].seen = Some(Seen { now: glance.now, newest: glance.newest });
@@ -160,9 +182,20 @@ impl<D: Dialect> Claiming<D> {
         let writes = stages.iter().any(|stage| stage.take || stage.later || stage.lapses);
         // Retries have their share of each claim, so those are made one by one.
         let follow = if writes { Vec::new() } else { wants[1..].to_vec() };
-        let claiming =
-            Claiming { era, lane, want, follow, now: glance.now, glance, stages, writes };
+        let (now, full) = (glance.now, false);
+        let claiming = Claiming { era, lane, want, follow, now, glance, stages, writes, full };
         (!claiming.stages.is_empty()).then_some(claiming)
+    }
+
+    /// Returns what was seen, less what was claimed of it.
+    fn into_glance(mut self) -> Glance<D> {
+        for stage in self.stages {
+            let mut looks = self.glance.looks.iter_mut();
+            if let Some(look) = looks.find(|look| look.shard == stage.shard) {
+                look.first = stage.first;
+            }
+        }
+        self.glance
     }
 
     /// Opens the leases, so that nobody changes them before the end, and takes those that are free.
@@ -279,6 +312,7 @@ impl<D: Dialect> Work<D> for Claiming<D> {
         pick.open(&mut base.holding());
         pick.take(base, conn, &self.glance).await?;
         let all_seen = pick.all_seen;
+        self.full = pick.wanted() == 0;
         let claims = pick.renew(base, conn).await?;
         let seen = Seen { now: self.now, newest: self.glance.newest };
         let mut holding = base.holding();

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use event::{Address, Claim, Event, Fence, Shelf};
 
 use super::base::Base;
+use super::claim::Stage;
 use super::dialect::{Claims, Dialect};
 use super::fault::Fault;
 use super::pick::Pick;
@@ -48,15 +49,16 @@ impl Pick<'_> {
         base: &Base<D>,
         conn: &mut D::Conn,
     ) -> Result<(), Fault> {
-        let shards = self.stages.iter().filter(|stage| stage.hot).map(|stage| stage.shard);
-        let shards: Vec<u16> = shards.collect();
-        if self.room.closed || shards.is_empty() {
+        if self.room.closed || !self.stages.iter().any(|stage| stage.hot) {
             return Ok(());
         }
         let mut looked = 0;
         while self.wanted() > 0 && looked < self.in_vain() {
             let chunk = i64::try_from(self.wanted()).unwrap_or(i64::MAX);
             let chunk = if looked == 0 { chunk } else { chunk.max(256) };
+            let mut hot: Vec<&Stage> = self.stages.iter().filter(|stage| stage.hot).collect();
+            hot.sort_by_key(|stage| stage.first);
+            let shards: Vec<u16> = hot.into_iter().map(|stage| stage.shard).collect();
             let shown = match self.rivals {
                 Some(_) => D::candidates(base, conn, self.lane, &shards, chunk).await?,
                 None => D::look(base, conn, self.lane, &shards, chunk).await?,
@@ -107,6 +109,10 @@ impl Pick<'_> {
         for (shard, before) in before {
             let (from, shown, open) = (from[&shard], last.get(&shard).copied(), cut || stopped);
             let sighted = Sighted { from, before, shown, reached, open };
+            // Competing relays each have an order of their own.
+            if let (Some(last), None) = (shown.flatten(), &self.rivals) {
+                self.stage_mut(shard).first = last;
+            }
             D::saw(desk.part(shard), &seen, &sighted);
         }
         Ok(stopped)

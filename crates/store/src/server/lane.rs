@@ -1,10 +1,11 @@
 //! One lane's view of the outbox.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use event::{Claim, Millis, Settled, Settlement, Source, StoreError, Want};
+use tokio::sync::Semaphore;
 
 use super::base::Base;
 use super::claim::claim;
@@ -13,27 +14,32 @@ use super::glance::{Glance, Glancing};
 use super::lease::{Renewal, Renewing};
 use super::release::release;
 use super::settle::{settle, take_in};
-use super::together::Together;
+use super::together::{Together, take_turn};
 use super::work::carried;
 use crate::own::May;
 
 /// The shortest and the longest time between two looks of a lane that waits.
 const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
 
+/// How many write outcomes of a lane down at once: while one waits for the server, the other's are
+/// gathered.
+const WRITERS: usize = 2;
+
 /// One lane of one handle.
 pub(super) struct ServerLane<D: Dialect> {
     base: Arc<Base<D>>,
     lane: usize,
-    asks: Arc<Asks>,
+    asks: Arc<Asks<D>>,
 }
 
 /// What the turns of one lane ask for at the same time.
-#[derive(Default)]
-pub(super) struct Asks {
+pub(super) struct Asks<D: Dialect> {
     pub(super) claims: Together<Want, Vec<Claim>>,
     pub(super) settlements: Together<Vec<Settlement>, Settled>,
-    /// Whose turn it is to write outcomes down.
-    pub(super) writing: tokio::sync::Mutex<()>,
+    /// Whose turns it is to write outcomes down.
+    pub(super) writing: Semaphore,
+    /// What the newest claim saw, if it left more to be claimed, and when.
+    glance: Mutex<Option<(Instant, Glance<D>)>>,
 }
 
 #[async_trait]
@@ -86,9 +92,22 @@ impl<D: Dialect> Source for ServerLane<D> {
     }
 }
 
+impl<D: Dialect> Asks<D> {
+    /// Opens what the newest claim saw.
+    pub(super) fn glance(&self) -> MutexGuard<'_, Option<(Instant, Glance<D>)>> {
+        self.glance.lock().expect("nothing panics while the glance is open")
+    }
+}
+
 impl<D: Dialect> ServerLane<D> {
     pub(super) fn new(base: Arc<Base<D>>, lane: usize) -> ServerLane<D> {
-        ServerLane { base, lane, asks: Arc::default() }
+        let asks = Asks {
+            claims: Together::default(),
+            settlements: Together::default(),
+            writing: Semaphore::new(WRITERS),
+            glance: Mutex::default(),
+        };
+        ServerLane { base, lane, asks: Arc::new(asks) }
     }
 
     async fn glance(&self, seen: Millis) -> Result<Glance<D>, StoreError> {
@@ -99,7 +118,7 @@ impl<D: Dialect> ServerLane<D> {
     /// may be, and else how long nothing can change by time alone.
     async fn look(&self, rings: u64) -> Result<Option<Duration>, StoreError> {
         if !self.base.outcomes().is_empty() {
-            take_in(&self.base, &self.base.turn.lock().await);
+            take_in(&self.base, &take_turn(&self.base.turn).await);
         }
         let (seen, heard, lease) = {
             let holding = self.base.holding();

@@ -61,6 +61,11 @@ impl<'a> Pick<'a> {
         stage.expect("only shards of this claim are looked at")
     }
 
+    pub(super) fn stage_mut(&mut self, shard: u16) -> &mut Stage {
+        let stage = self.stages.iter_mut().find(|stage| stage.shard == shard);
+        stage.expect("only shards of this claim are looked at")
+    }
+
     pub(super) fn taken(&self) -> usize {
         self.claims.len()
     }

@@ -10,13 +10,14 @@ use super::dialect::Dialect;
 use super::fault::Fault;
 use super::lease::Grant;
 use super::settle::{Owned, take_in};
+use super::together::take_turn;
 use super::work::{Commit, Scope, Work};
 
 /// Puts what a lane has in flight back, and hands over what it leases.
 pub(super) async fn release<D: Dialect>(base: &Base<D>, lane: usize) -> Result<(), StoreError> {
     // What is being settled ends first: nothing is both settled and put back.
     let _settling = base.settling.write().await;
-    let turn = base.turn.lock().await;
+    let turn = take_turn(&base.turn).await;
     take_in(base, &turn);
     let (era, held): (u64, BTreeMap<u16, Fence>) = {
         let holding = base.holding();

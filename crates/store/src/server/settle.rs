@@ -12,7 +12,7 @@ use super::dialect::Dialect;
 use super::fault::Fault;
 use super::lane::Asks;
 use super::moves::{End, Moving};
-use super::together::Turn;
+use super::together::{Turn, Turned, take_turn};
 use super::work::{Commit, Scope, Work};
 use crate::own::Holding;
 
@@ -26,7 +26,7 @@ const TOGETHER: usize = 1_000;
 pub(super) async fn settle<D: Dialect>(
     base: &Base<D>,
     lane: usize,
-    asks: &Asks,
+    asks: &Asks<D>,
     ends: Vec<Settlement>,
 ) -> Result<Settled, StoreError> {
     let _settling = base.settling.read().await;
@@ -42,6 +42,9 @@ pub(super) async fn settle<D: Dialect>(
         };
         let groups: Vec<Vec<Settlement>> =
             lead.questions(welcome).into_iter().map(std::mem::take).collect();
+        if groups.is_empty() {
+            return lead.told().await;
+        }
         if let Some(settled) = lead.tell(settle_all(base, lane, groups).await) {
             return settled;
         }
@@ -64,20 +67,17 @@ async fn settle_all<D: Dialect>(
         Ok(kept) => {
             let settled = settling.answers(&kept, &counts);
             base.outcomes().push((settling, kept));
-            if let Ok(turn) = base.turn.try_lock() {
+            if let Ok(turn) = base.turn.try_acquire() {
                 take_in(base, &turn);
             }
             Ok(settled)
         }
         Err(error) => {
-            settling.let_go(base, &base.turn.lock().await);
+            settling.let_go(base, &take_turn(&base.turn).await);
             Err(error)
         }
     }
 }
-
-/// Whose turn it is.
-pub(super) type Turned<'a> = tokio::sync::MutexGuard<'a, ()>;
 
 /// Takes in the outcomes that were written down. Whoever changes or reads what the relay holds does
 /// so first: outcomes that are written down while a claim offers rows that it read before wait for

@@ -7,9 +7,12 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
 
 use event::{Cause, Code, StoreError};
-use tokio::sync::{MutexGuard as TurnGuard, oneshot};
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
 type Answer<A> = Result<A, StoreError>;
+
+/// A turn that somebody has.
+pub(super) type Turned<'a> = SemaphorePermit<'a>;
 
 /// A question, and whom to tell.
 struct Asked<Q, A> {
@@ -33,8 +36,10 @@ pub(super) struct Lead<'a, Q, A> {
     together: &'a Together<Q, A>,
     told: oneshot::Receiver<Answer<A>>,
     asked: Vec<Asked<Q, A>>,
+    /// Whether somebody else had the turn when this one asked.
+    pub(super) waited: bool,
     /// The turn itself.
-    pub(super) turn: TurnGuard<'a, ()>,
+    pub(super) turn: Turned<'a>,
 }
 
 impl<Q, A> Default for Together<Q, A> {
@@ -45,22 +50,23 @@ impl<Q, A> Default for Together<Q, A> {
 
 impl<Q, A> Together<Q, A> {
     /// Asks, and waits for the turn or for an answer, whichever comes first.
-    pub(super) async fn ask<'a>(
-        &'a self,
-        question: Q,
-        turn: &'a tokio::sync::Mutex<()>,
-    ) -> Turn<'a, Q, A> {
+    pub(super) async fn ask<'a>(&'a self, question: Q, turn: &'a Semaphore) -> Turn<'a, Q, A> {
         let (tell, mut told) = oneshot::channel();
         self.waiting().push_back(Asked { question, tell });
-        let turn = tokio::select! {
-            biased;
-            answer = &mut told => return Turn::Told(answer.unwrap_or_else(|_| Err(unanswered()))),
-            turn = turn.lock() => turn,
+        let (waited, turn) = match turn.try_acquire() {
+            Ok(turn) => (false, turn),
+            Err(_) => tokio::select! {
+                biased;
+                answer = &mut told => {
+                    return Turn::Told(answer.unwrap_or_else(|_| Err(unanswered())));
+                }
+                turn = take_turn(turn) => (true, turn),
+            },
         };
         // The last one may have answered before it gave the turn back.
         match told.try_recv() {
             Ok(answer) => Turn::Told(answer),
-            Err(_) => Turn::Lead(Lead { together: self, told, asked: Vec::new(), turn }),
+            Err(_) => Turn::Lead(Lead { together: self, told, asked: Vec::new(), waited, turn }),
         }
     }
 
@@ -70,7 +76,14 @@ impl<Q, A> Together<Q, A> {
 }
 
 impl<Q, A> Lead<'_, Q, A> {
-    /// Takes the first question that waits, and more of them as long as they are `welcome`.
+    /// Waits for the answer of another who has taken the question, and lets others have the turn.
+    pub(super) async fn told(self) -> Answer<A> {
+        drop(self.turn);
+        self.told.await.unwrap_or_else(|_| Err(unanswered()))
+    }
+
+    /// Takes the first question that waits, and more of them as long as they are `welcome`. There
+    /// may be none, where several may have the turn at once.
     pub(super) fn questions(&mut self, mut welcome: impl FnMut(&Q) -> bool) -> Vec<&mut Q> {
         let mut waiting = self.together.waiting();
         while let Some(next) = waiting.front() {
@@ -105,6 +118,11 @@ impl<Q, A> Lead<'_, Q, A> {
     }
 }
 
+/// Waits for a turn.
+pub(super) async fn take_turn(turn: &Semaphore) -> Turned<'_> {
+    turn.acquire().await.expect("turns are taken until the end")
+}
+
 fn unanswered() -> StoreError {
     let detail = "another's work on the outbox ended before it could answer";
     StoreError::Broken(Cause::new(Code::StoreBroken, detail))
@@ -118,7 +136,7 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_has_the_turn_answers_for_those_who_wait() {
-        let (together, turn) = (Together::<u32, u32>::default(), tokio::sync::Mutex::new(()));
+        let (together, turn) = (Together::<u32, u32>::default(), Semaphore::new(1));
         let Turn::Lead(mut first) = together.ask(1, &turn).await else { panic!("nobody else") };
         let (second, third) = (together.ask(2, &turn), together.ask(3, &turn));
         tokio::pin!(second, third);
@@ -135,7 +153,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_question_that_was_not_answered_waits_on_in_its_place() {
-        let (together, turn) = (Together::<u32, u32>::default(), tokio::sync::Mutex::new(()));
+        let (together, turn) = (Together::<u32, u32>::default(), Semaphore::new(1));
         let Turn::Lead(mut first) = together.ask(1, &turn).await else { panic!("nobody else") };
         let second = together.ask(2, &turn);
         tokio::pin!(second);
