@@ -80,6 +80,10 @@ macro_rules! contract {
             headers_keys_and_names_come_back_letter_by_letter
             an_event_of_a_rolled_back_transaction_is_not_there
         }
+        $crate::promises! { $ground, together = $crate::suite::source::together:
+            claims_made_at_once_share_no_row_and_no_key
+            settlements_made_at_once_are_each_judged_by_themselves
+        }
         $crate::promises! { $ground, wait = $crate::suite::source::wait:
             wait_returns_on_a_ring
             wait_returns_when_an_event_is_put

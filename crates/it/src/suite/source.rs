@@ -6,4 +6,5 @@ pub mod lease;
 pub mod order;
 pub mod settle;
 pub mod size;
+pub mod together;
 pub mod wait;

@@ -1,0 +1,71 @@
+//! Turns of one lane that ask at the same time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use event::{Claim, Event, EventId};
+use futures_util::future::join_all;
+
+use crate::ground::Ground;
+use crate::suite::act::{SECOND, done, ids_of, keyed, relay, retry, unkeyed};
+
+/// How many turns ask at once.
+const TURNS: usize = 6;
+
+/// However many claim at once, each row goes to one of them, and each key too while it is in hand.
+pub async fn claims_made_at_once_share_no_row_and_no_key(ground: &dyn Ground) {
+    let one = relay(ground).await;
+    let events: Vec<Event> = (0..120).map(|n| keyed(&format!("k{}", n % 30))).collect();
+    one.put(&events).await;
+    let mut came: BTreeMap<String, Vec<EventId>> = BTreeMap::new();
+    while one.count().await.pending() > 0 {
+        let claimed = join_all((0..TURNS).map(|_| one.claim(7))).await;
+        let mut keys: BTreeMap<String, usize> = BTreeMap::new();
+        for (turn, claims) in claimed.iter().enumerate() {
+            assert!(claims.len() <= 7);
+            for Claim { event, .. } in claims {
+                let key = event.key.clone().expect("every event has one");
+                if ground.traits().ordered {
+                    let holder = *keys.entry(key.clone()).or_insert(turn);
+                    assert_eq!(holder, turn, "{key} is in two hands");
+                }
+                came.entry(key).or_default().push(event.id);
+            }
+        }
+        let outcome = done();
+        join_all(claimed.iter().map(|claims| one.end(claims, &outcome))).await;
+    }
+    let all: BTreeSet<EventId> = came.values().flatten().copied().collect();
+    assert_eq!(came.values().map(Vec::len).sum::<usize>(), all.len(), "no row came twice");
+    assert_eq!(all, ids_of(&events).into_iter().collect());
+    let rises =
+        |ids: &Vec<EventId>| ids.is_sorted_by_key(|id| events.iter().position(|it| it.id == *id));
+    assert!(!ground.traits().ordered || came.values().all(rises), "each key came in order");
+}
+
+/// However many settle at once, each is told about its own, and every outcome is kept.
+pub async fn settlements_made_at_once_are_each_judged_by_themselves(ground: &dyn Ground) {
+    let one = relay(ground).await;
+    let events: Vec<Event> = (0..TURNS).map(|_| unkeyed()).collect();
+    one.put(&events).await;
+    let mut claimed = Vec::new();
+    for _ in 0..TURNS {
+        claimed.push(one.claim(1).await);
+    }
+    one.end(&claimed[0], &done()).await;
+    let settled = join_all(claimed.iter().enumerate().map(async |(at, claims)| {
+        let outcome = if at % 2 == 0 { done() } else { retry(SECOND) };
+        one.settle(claims, &outcome).await
+    }))
+    .await;
+    for (at, settled) in settled.iter().enumerate() {
+        let stale = if at == 0 { vec![claimed[0][0].event.id] } else { Vec::new() };
+        assert_eq!((settled.settled, &settled.stale), (usize::from(at > 0), &stale));
+    }
+    let counts = one.count().await;
+    assert_eq!((counts.sent as usize, counts.pending() as usize), (TURNS / 2, TURNS / 2));
+    ground.clock().advance(SECOND);
+    let again = join_all((0..TURNS).map(|_| one.claim(1))).await.concat();
+    let again: BTreeSet<EventId> = again.iter().map(|claim| claim.event.id).collect();
+    let refused = claimed.iter().skip(1).step_by(2).map(|claims| claims[0].event.id);
+    assert_eq!(again, refused.collect(), "what was refused comes again, to whoever asks");
+}
