@@ -81,6 +81,7 @@ macro_rules! contract {
             an_event_of_a_rolled_back_transaction_is_not_there
         }
         $crate::promises! { $ground, together = $crate::suite::source::together:
+            an_outcome_beside_a_claim_is_known_to_the_next_one
             claims_made_at_once_share_no_row_and_no_key
             settlements_made_at_once_are_each_judged_by_themselves
         }
@@ -158,6 +159,7 @@ mod tests {
             include_str!("suite/source/due.rs"),
             include_str!("suite/source/lanes.rs"),
             include_str!("suite/source/size.rs"),
+            include_str!("suite/source/together.rs"),
             include_str!("suite/source/wait.rs"),
             include_str!("suite/storm.rs"),
             include_str!("suite/catalog.rs"),

@@ -1,8 +1,8 @@
 -- Settles published hot rows at one stroke, into the history. A shard that does not come back was
 -- taken since, and nothing of it was changed.
 -- $1 the clock or NULL for the database's, $2 the owner, $3 shards, $4 since when they are ours,
--- $5 from where and $6 up to where their rows stand among $7, the numbers; $8 the numbers as they
--- rise, $9 broker ids in that order, or NULL if there is none.
+-- $5 from where and $6 up to where their rows stand among $7, the numbers, which rise in each; $8
+-- broker ids in the same order, or NULL if there is none.
 -- Index: the primary keys of the lease and of the hot table. Locks: the leases named, in one order
 -- for everybody, and the rows that move.
 WITH want AS MATERIALIZED (
@@ -28,7 +28,7 @@ gone AS (
             OFFSET 0
         ) AS near
     ))
-    RETURNING hot.seq, hot.event_id, hot.topic, hot.event_type, hot.biz_key, hot.payload,
+    RETURNING hot.shard, hot.seq, hot.event_id, hot.topic, hot.event_type, hot.biz_key, hot.payload,
         hot.payload_bytes, hot.headers, hot.created_at
 ),
 kept AS (
@@ -36,9 +36,10 @@ kept AS (
         headers, created_at, attempts, broker_message_id, sent_at)
     SELECT gone.seq, gone.event_id, gone.topic, gone.event_type, gone.biz_key, gone.payload,
         gone.payload_bytes, gone.headers, gone.created_at, 1,
-        ($9::text[])[width_bucket(gone.seq, $8::bigint[])],
+        ($8::text[])[counted.first - 1 + width_bucket(gone.seq,
+            ($7::bigint[])[counted.first:counted.last])],
         coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
-    FROM gone
+    FROM gone JOIN counted ON counted.shard = gone.shard
 )
 SELECT shard,
     coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now

@@ -36,7 +36,7 @@ pub(crate) struct Desk {
     pub(crate) mixed: bool,
     /// The ring that the newest claim has heard.
     pub(crate) heard: u64,
-    /// How many bytes of payload a row had at the last claim, about.
+    /// How many bytes of payload a row had at the last claim, about; the most before there was one.
     pub(crate) weight: usize,
     parts: BTreeMap<u16, Part>,
 }
@@ -119,7 +119,7 @@ impl Desk {
             stands_by: false,
             mixed: false,
             heard: 0,
-            weight: 0,
+            weight: usize::MAX,
             parts: BTreeMap::new(),
         }
     }

@@ -24,6 +24,8 @@ pub(crate) struct Holding {
     /// Counts the servers that it was about: what was read under another number holds no more.
     pub(crate) era: u64,
     held: BTreeMap<u16, Held>,
+    /// Counts how often shards were taken or let go: what was seen before is not about these.
+    pub(crate) changes: u64,
     /// How long the newest claim wanted its lease to last.
     pub(crate) lease: Duration,
     pub(crate) desks: Vec<Desk>,
@@ -32,7 +34,7 @@ pub(crate) struct Holding {
 impl Holding {
     pub(crate) fn new(owner: String) -> Holding {
         let (held, desks) = (BTreeMap::new(), Vec::new());
-        Holding { owner, era: 0, held, lease: Duration::ZERO, desks }
+        Holding { owner, era: 0, held, changes: 0, lease: Duration::ZERO, desks }
     }
 
     /// Returns how a shard is held.
@@ -94,12 +96,14 @@ impl Holding {
 
     /// Drops everything of a shard.
     pub(crate) fn lose(&mut self, shard: u16) {
+        self.changes += 1;
         self.held.remove(&shard);
         self.desks.iter_mut().for_each(|desk| desk.clear(shard));
     }
 
     /// Drops everything.
     pub(crate) fn forget(&mut self) {
+        self.changes += 1;
         self.held.clear();
         self.desks.iter_mut().for_each(Desk::forget);
     }

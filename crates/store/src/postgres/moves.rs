@@ -18,34 +18,36 @@ fn each<T, U>(rows: &[End<T>], of: impl Fn(&T) -> U) -> Vec<U> {
 }
 
 /// Published rows, shard by shard, as the statements take them.
-struct Lined<'a> {
+#[derive(Default)]
+struct ByShard {
     /// Where the rows of each shard begin and end, counted from 1.
     first: Vec<i32>,
     last: Vec<i32>,
+    /// The rows, which rise in each shard.
     numbers: Vec<i64>,
-    /// All rows as their numbers rise.
-    rising: Vec<&'a End<Option<String>>>,
+    broker_ids: Vec<Option<String>>,
 }
 
-impl<'a> Lined<'a> {
-    fn of(owned: &[Owned], rows: &'a [End<Option<String>>]) -> Lined<'a> {
-        let mut rising: Vec<&End<Option<String>>> = rows.iter().collect();
-        rising.sort_unstable_by_key(|end| end.address.number);
-        let (first, last, numbers) = (Vec::new(), Vec::new(), Vec::with_capacity(rows.len()));
-        let mut lined = Lined { first, last, numbers, rising };
+impl ByShard {
+    fn of(owned: &[Owned], rows: &[End<Option<String>>]) -> ByShard {
+        let mut rows: Vec<&End<Option<String>>> = rows.iter().collect();
+        rows.sort_unstable_by_key(|end| (end.address.shard, end.address.number));
+        let mut by_shard = ByShard::default();
         for shard in owned.iter().map(|one| one.shard) {
-            lined.first.push(count(&lined.numbers) + 1);
-            let of_it = lined.rising.iter().filter(|end| end.address.shard == shard);
-            lined.numbers.extend(of_it.map(|end| end.address.number));
-            lined.last.push(count(&lined.numbers));
+            by_shard.first.push(count(&by_shard.numbers) + 1);
+            let from = rows.partition_point(|end| end.address.shard < shard);
+            for end in rows[from..].iter().take_while(|end| end.address.shard == shard) {
+                by_shard.numbers.push(end.address.number);
+                by_shard.broker_ids.push(end.said.clone());
+            }
+            by_shard.last.push(count(&by_shard.numbers));
         }
-        lined
+        by_shard
     }
 
     /// Returns what the destinations called the rows, if they called any.
-    fn broker_ids(&self) -> Option<Vec<Option<String>>> {
-        let any = self.rising.iter().any(|end| end.said.is_some());
-        any.then(|| self.rising.iter().map(|end| end.said.clone()).collect())
+    fn broker_ids(self) -> Option<Vec<Option<String>>> {
+        self.broker_ids.iter().any(Option::is_some).then_some(self.broker_ids)
     }
 }
 
@@ -92,16 +94,13 @@ impl Moves for Postgres {
         rows: &[End<Option<String>>],
         history: bool,
     ) -> Result<Kept, Fault> {
-        let lined = Lined::of(shards, rows);
+        let by_shard = ByShard::of(shards, rows);
         let (shards, marks, _) = leases(shards);
         let sql = if history { &self.sql.settle_sent } else { &self.sql.settle_gone };
         let query = sql.query().bind(now).bind(owner).bind(shards).bind(marks);
-        let query = query.bind(&lined.first).bind(&lined.last).bind(&lined.numbers);
-        let rising = || lined.rising.iter().map(|end| end.address.number).collect::<Vec<i64>>();
-        let query = match history {
-            true => query.bind(rising()).bind(lined.broker_ids()),
-            false => query,
-        };
+        let query = query.bind(by_shard.first.clone()).bind(by_shard.last.clone());
+        let query = query.bind(by_shard.numbers.clone());
+        let query = if history { query.bind(by_shard.broker_ids()) } else { query };
         kept(&query.fetch_all(conn).await?)
     }
 

@@ -28,7 +28,7 @@ pub(super) fn snapshot(row: &PgRow, at: usize) -> Result<Snapshot, Fault> {
 
 /// Counts rows as the statements do.
 pub(super) fn count(rows: &[i64]) -> i32 {
-    i32::try_from(rows.len()).expect("no claim is that large")
+    i32::try_from(rows.len()).expect("no statement takes that many")
 }
 
 /// Writes a shard as the tables have it.

@@ -14,7 +14,7 @@ use super::compete::{adopt, unchanged};
 use super::dialect::Dialect;
 use super::fault::Fault;
 use super::glance::{Glance, Glancing};
-use super::lane::Asks;
+use super::lane::{Asks, KeptGlance};
 use super::pick::Pick;
 use super::settle::take_in;
 use super::sharing::share;
@@ -25,8 +25,8 @@ use crate::own::{Held, May, Seen};
 /// How many rows claims that are made together take at the most, unless one alone wants more.
 const TOGETHER: usize = 1_000;
 
-/// How long claims go by the same glance at the most, while there is more than they take. Meanwhile
-/// only hot rows are claimed, so a retry that falls due waits that long.
+/// How long claims that fill up go by the same glance at the most. What was not there to be seen, a
+/// retry that falls due or a shard that was empty, waits that long.
 const STILL: Duration = Duration::from_millis(10);
 
 /// Claims for one lane, together with the others who wait to.
@@ -41,16 +41,17 @@ pub(super) async fn claim<D: Dialect>(
         Turn::Lead(lead) => lead,
     };
     loop {
-        take_in(base, &lead.turn);
         let weight = base.holding().desks[lane].weight;
         let (mut rows, mut lease) = (0, None);
         let welcome = |want: &Want| {
-            rows += want.limit;
+            rows = want.limit.saturating_add(rows);
             let lasts_as_long = *lease.get_or_insert(want.lease) == want.lease;
-            lasts_as_long && rows <= TOGETHER && rows * weight <= want.bytes
+            lasts_as_long && rows <= TOGETHER && weight.saturating_mul(rows) <= want.bytes
         };
         let wants: Vec<Want> = lead.questions(welcome).into_iter().map(|want| *want).collect();
-        if let Some(claims) = lead.tell(claim_all(base, lane, asks, lead.waited, &wants).await) {
+        // After the questions, so that whoever asks has its own outcomes taken in.
+        take_in(base, &lead.turn);
+        if let Some(claims) = lead.tell(claim_all(base, lane, asks, lead.since, &wants).await) {
             return claims;
         }
     }
@@ -61,22 +62,27 @@ async fn claim_all<D: Dialect>(
     base: &Base<D>,
     lane: usize,
     asks: &Asks<D>,
-    waited: bool,
+    since: Instant,
     wants: &[Want],
 ) -> Result<Vec<Vec<Claim>>, StoreError> {
     let (era, lease) = (base.holding().era, wants[0].lease);
     adopt(base, lease).await?;
+    let changes = base.holding().changes;
     // Whoever asked while the last claim was made may be told what that one saw.
-    let last = asks.glance().take().filter(|(at, _)| waited && at.elapsed() < STILL);
-    let (at, glance) = match last {
-        Some(last) => last,
+    let kept = asks
+        .kept()
+        .take()
+        .filter(|kept| since < kept.used && kept.made.elapsed() < STILL && kept.changes == changes);
+    let is_fresh = kept.is_none();
+    let (made, glance) = match kept {
+        Some(kept) => (kept.made, kept.glance),
         None => {
-            let at = Instant::now();
-            (at, base.work(&mut Glancing { lane, seen: Millis(i64::MIN) }).await?)
+            let made = Instant::now();
+            (made, base.work(&mut Glancing { lane, seen: Millis(i64::MIN) }).await?)
         }
     };
     share(base, glance.looks.len(), glance.now, lease).await?;
-    let Some(mut claiming) = Claiming::new(base, era, lane, wants, glance) else {
+    let Some(mut claiming) = Claiming::new(base, era, lane, wants, glance, is_fresh) else {
         return Ok(vec![Vec::new(); wants.len()]);
     };
     let claims = base.work(&mut claiming).await;
@@ -89,7 +95,8 @@ async fn claim_all<D: Dialect>(
         let mut holding = base.holding();
         claiming.stages.iter().for_each(|stage| holding.lose(stage.shard));
     } else if claiming.full && !claiming.writes {
-        *asks.glance() = Some((at, claiming.into_glance()));
+        let (glance, used) = (claiming.into_glance(), Instant::now());
+        *asks.kept() = Some(KeptGlance { glance, made, used, changes });
     }
     claims
 }
@@ -136,6 +143,8 @@ struct Claiming<D: Dialect> {
     writes: bool,
     /// Whether the claims took all that they wanted, so that there may be more.
     full: bool,
+    /// Whether the glance was made for this claim.
+    is_fresh: bool,
 }
 
 impl<D: Dialect> Claiming<D> {
@@ -146,6 +155,7 @@ impl<D: Dialect> Claiming<D> {
         lane: usize,
         wants: &[Want],
         glance: Glance<D>,
+        is_fresh: bool,
     ) -> Option<Claiming<D>> {
         let want = wants[0];
         let mut holding = base.holding();
@@ -175,7 +185,7 @@ impl<D: Dialect> Claiming<D> {
             let first = look.first;
             stages.push(Stage { shard, held, first, take, hot, later, lapses, runs_down });
         }
-        if stages.is_empty() && !elsewhere {
+        if stages.is_empty() && !elsewhere && is_fresh {
             holding.desks[lane].seen = Some(Seen { now: glance.now, newest: glance.newest });
         }
         holding.desks[lane].stands_by = elsewhere && holding.shards().is_empty();
@@ -183,7 +193,8 @@ impl<D: Dialect> Claiming<D> {
         // Retries have their share of each claim, so those are made one by one.
         let follow = if writes { Vec::new() } else { wants[1..].to_vec() };
         let (now, full) = (glance.now, false);
-        let claiming = Claiming { era, lane, want, follow, now, glance, stages, writes, full };
+        let claiming =
+            Claiming { era, lane, want, follow, now, glance, stages, writes, full, is_fresh };
         (!claiming.stages.is_empty()).then_some(claiming)
     }
 
@@ -317,9 +328,11 @@ impl<D: Dialect> Work<D> for Claiming<D> {
         let seen = Seen { now: self.now, newest: self.glance.newest };
         let mut holding = base.holding();
         let desk = &mut holding.desks[self.lane];
-        desk.seen = all_seen.then_some(seen);
+        desk.seen = (all_seen && self.is_fresh).then_some(seen);
         let sizes = || claims.iter().flatten().map(|claim| claim.event.payload.len());
-        desk.weight = sizes().sum::<usize>() / sizes().count().max(1);
+        if let Some(weight) = sizes().sum::<usize>().checked_div(sizes().count()) {
+            desk.weight = weight;
+        }
         Ok(claims)
     }
 }

@@ -14,7 +14,7 @@ use super::glance::{Glance, Glancing};
 use super::lease::{Renewal, Renewing};
 use super::release::release;
 use super::settle::{settle, take_in};
-use super::together::{Together, take_turn};
+use super::together::Together;
 use super::work::carried;
 use crate::own::May;
 
@@ -38,8 +38,8 @@ pub(super) struct Asks<D: Dialect> {
     pub(super) settlements: Together<Vec<Settlement>, Settled>,
     /// Whose turns it is to write outcomes down.
     pub(super) writing: Semaphore,
-    /// What the newest claim saw, if it left more to be claimed, and when.
-    glance: Mutex<Option<(Instant, Glance<D>)>>,
+    /// What the newest claim saw, if it took all that it wanted.
+    kept: Mutex<Option<KeptGlance<D>>>,
 }
 
 #[async_trait]
@@ -92,10 +92,20 @@ impl<D: Dialect> Source for ServerLane<D> {
     }
 }
 
+/// A glance that may serve more than one claim.
+pub(super) struct KeptGlance<D: Dialect> {
+    pub(super) glance: Glance<D>,
+    /// When it was made, and when the claim ended that made or used it last.
+    pub(super) made: Instant,
+    pub(super) used: Instant,
+    /// What the relay held when it was made, by how often that had changed.
+    pub(super) changes: u64,
+}
+
 impl<D: Dialect> Asks<D> {
     /// Opens what the newest claim saw.
-    pub(super) fn glance(&self) -> MutexGuard<'_, Option<(Instant, Glance<D>)>> {
-        self.glance.lock().expect("nothing panics while the glance is open")
+    pub(super) fn kept(&self) -> MutexGuard<'_, Option<KeptGlance<D>>> {
+        self.kept.lock().expect("nothing panics while the glance is open")
     }
 }
 
@@ -105,7 +115,7 @@ impl<D: Dialect> ServerLane<D> {
             claims: Together::default(),
             settlements: Together::default(),
             writing: Semaphore::new(WRITERS),
-            glance: Mutex::default(),
+            kept: Mutex::default(),
         };
         ServerLane { base, lane, asks: Arc::new(asks) }
     }
@@ -117,8 +127,9 @@ impl<D: Dialect> ServerLane<D> {
     /// Looks whether there may be something to claim, and keeps the leases. Returns `None` if there
     /// may be, and else how long nothing can change by time alone.
     async fn look(&self, rings: u64) -> Result<Option<Duration>, StoreError> {
-        if !self.base.outcomes().is_empty() {
-            take_in(&self.base, &take_turn(&self.base.turn).await);
+        // Else whoever has the turn is about to end, and the next look takes them in.
+        if let Ok(turn) = self.base.turn.try_acquire() {
+            take_in(&self.base, &turn);
         }
         let (seen, heard, lease) = {
             let holding = self.base.holding();

@@ -78,8 +78,8 @@ impl<'a> Pick<'a> {
 
     /// Returns how many rows this claim and those that follow want at the most.
     pub(super) fn wanted(&self) -> usize {
-        let follow: usize = self.follow.iter().map(|want| want.limit).sum();
-        self.room.want.limit - self.taken() + follow
+        let left = self.room.want.limit - self.taken();
+        self.follow.iter().fold(left, |sum, want| want.limit.saturating_add(sum))
     }
 
     /// Ends this claim, and starts the one that follows, if one does.

@@ -197,7 +197,8 @@ impl Settling {
 
     /// Tells whether a shard is still held as it was.
     fn is_ours(&self, holding: &Holding, shard: u16) -> bool {
-        holding.held(shard).map(|held| held.mark) == self.marks.get(&shard).copied()
+        let held = holding.held(shard).map(|held| held.mark);
+        self.era == holding.era && held == self.marks.get(&shard).copied()
     }
 
     /// Takes in what was settled, and drops the shards that were lost.

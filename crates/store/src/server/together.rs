@@ -1,10 +1,12 @@
 //! Answering together those who ask at the same time.
 //!
-//! Whoever gets the turn answers for everybody who waits for it by then, in the order in which they
-//! asked. So the more ask, the fewer statements each of them costs; one who asks alone never waits.
+//! Whoever gets the turn answers for those who wait for it by then, in the order in which they
+//! asked. So the more ask, the fewer statements each of them costs, and one who asks alone waits for
+//! no company.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
+use std::time::Instant;
 
 use event::{Cause, Code, StoreError};
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
@@ -36,8 +38,8 @@ pub(super) struct Lead<'a, Q, A> {
     together: &'a Together<Q, A>,
     told: oneshot::Receiver<Answer<A>>,
     asked: Vec<Asked<Q, A>>,
-    /// Whether somebody else had the turn when this one asked.
-    pub(super) waited: bool,
+    /// When this one asked.
+    pub(super) since: Instant,
     /// The turn itself.
     pub(super) turn: Turned<'a>,
 }
@@ -51,22 +53,18 @@ impl<Q, A> Default for Together<Q, A> {
 impl<Q, A> Together<Q, A> {
     /// Asks, and waits for the turn or for an answer, whichever comes first.
     pub(super) async fn ask<'a>(&'a self, question: Q, turn: &'a Semaphore) -> Turn<'a, Q, A> {
+        let since = Instant::now();
         let (tell, mut told) = oneshot::channel();
         self.waiting().push_back(Asked { question, tell });
-        let (waited, turn) = match turn.try_acquire() {
-            Ok(turn) => (false, turn),
-            Err(_) => tokio::select! {
-                biased;
-                answer = &mut told => {
-                    return Turn::Told(answer.unwrap_or_else(|_| Err(unanswered())));
-                }
-                turn = take_turn(turn) => (true, turn),
-            },
+        let turn = tokio::select! {
+            biased;
+            answer = &mut told => return Turn::Told(answer.unwrap_or_else(|_| Err(unanswered()))),
+            turn = take_turn(turn) => turn,
         };
         // The last one may have answered before it gave the turn back.
         match told.try_recv() {
             Ok(answer) => Turn::Told(answer),
-            Err(_) => Turn::Lead(Lead { together: self, told, asked: Vec::new(), waited, turn }),
+            Err(_) => Turn::Lead(Lead { together: self, told, asked: Vec::new(), since, turn }),
         }
     }
 
@@ -77,6 +75,7 @@ impl<Q, A> Together<Q, A> {
 
 impl<Q, A> Lead<'_, Q, A> {
     /// Waits for the answer of another who has taken the question, and lets others have the turn.
+    /// Where several may have it at once, each must answer all that it takes.
     pub(super) async fn told(self) -> Answer<A> {
         drop(self.turn);
         self.told.await.unwrap_or_else(|_| Err(unanswered()))
@@ -149,6 +148,18 @@ mod tests {
         drop(first);
         let Turn::Lead(mut third) = third.await else { panic!("it was not answered") };
         assert_eq!(third.questions(|_| true).len(), 1);
+    }
+
+    #[tokio::test]
+    async fn of_two_who_have_a_turn_one_answers_what_it_took_and_the_other_is_told() {
+        let (together, turn) = (Together::<u32, u32>::default(), Semaphore::new(2));
+        let Turn::Lead(mut first) = together.ask(1, &turn).await else { panic!("nobody else") };
+        let Turn::Lead(mut second) = together.ask(2, &turn).await else { panic!("two may") };
+        assert_eq!(first.questions(|_| true).len(), 2);
+        assert_eq!(second.questions(|_| true).len(), 0, "its own was taken");
+        assert_eq!(first.tell(Ok(vec![10, 20])), Some(Ok(10)));
+        assert_eq!(second.told().await, Ok(20));
+        assert_eq!(turn.available_permits(), 1);
     }
 
     #[tokio::test]
