@@ -67,6 +67,7 @@ impl Part {
     /// a row that came late is new: one that waits comes again when the line of its key ends.
     pub(crate) fn offer_hot(&mut self, address: Address, key: Option<&str>, before: i64) -> bool {
         if self.is_known(address.number, key, before) {
+            self.hand.skip(address.number);
             return false;
         }
         let number = address.number;
@@ -262,6 +263,22 @@ mod tests {
 
     fn hot(number: i64) -> Address {
         Address { shelf: Shelf::Hot, shard: 0, number }
+    }
+
+    #[test]
+    fn a_row_in_flight_behind_a_released_one_is_passed() {
+        let mut part = Part::new(Order::Hold);
+        part.hand.open(Fence(1), Millis(1));
+        for number in [4, 5] {
+            assert!(part.offer_hot(hot(number), None, 0));
+            part.hot.insert(number, Millis(1));
+        }
+        part.hot.remove(&4);
+        let release = Outcome::Release { after: std::time::Duration::ZERO };
+        assert!(part.hand.settle(hot(4), Fence(1), &release));
+        part.hand.open(Fence(2), Millis(1));
+        assert!(part.offer_hot(hot(4), None, 3) && !part.offer_hot(hot(5), None, 3));
+        assert_eq!(part.hand.cursor(), 5, "nothing is ahead");
     }
 
     #[test]
