@@ -61,7 +61,7 @@ fn look(row: &MySqlRow, held: &[u16]) -> Result<Look, Fault> {
         until: Millis(rows::int(row, 4)?),
         hot: mine,
         ahead: mine && rows::int(row, 5)? != 0,
-        first: 0,
+        front: 0,
         due: row.cell_int(6)?.filter(|_| mine).map(Millis),
         newest: rows::int(row, 7)?,
     })

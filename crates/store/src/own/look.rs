@@ -19,8 +19,9 @@ pub(crate) struct Look {
     pub(crate) hot: bool,
     /// Whether there are hot rows above the cursor.
     pub(crate) ahead: bool,
-    /// The first of them, where a shard's own rows are looked at; else 0.
-    pub(crate) first: i64,
+    /// The first of them, or what was claimed before it, where each shard is looked at by itself;
+    /// else 0.
+    pub(crate) front: i64,
     /// The earliest due time of a later row.
     pub(crate) due: Option<Millis>,
     /// The newest later row's number.

@@ -48,7 +48,7 @@ impl Claims for Postgres {
                 until: Millis(row.try_get(4)?),
                 hot: row.try_get(5)?,
                 ahead: first.is_some(),
-                first: first.unwrap_or(0),
+                front: first.unwrap_or(0),
                 due: row.try_get::<Option<i64>, _>(7)?.map(Millis),
                 newest: glance.newest,
             });

@@ -46,8 +46,8 @@ impl ByShard {
     }
 
     /// Returns what the destinations called the rows, if they called any.
-    fn broker_ids(self) -> Option<Vec<Option<String>>> {
-        self.broker_ids.iter().any(Option::is_some).then_some(self.broker_ids)
+    fn broker_ids(&self) -> Option<&[Option<String>]> {
+        self.broker_ids.iter().any(Option::is_some).then_some(&self.broker_ids)
     }
 }
 
@@ -98,8 +98,7 @@ impl Moves for Postgres {
         let (shards, marks, _) = leases(shards);
         let sql = if history { &self.sql.settle_sent } else { &self.sql.settle_gone };
         let query = sql.query().bind(now).bind(owner).bind(shards).bind(marks);
-        let query = query.bind(by_shard.first.clone()).bind(by_shard.last.clone());
-        let query = query.bind(by_shard.numbers.clone());
+        let query = query.bind(&by_shard.first).bind(&by_shard.last).bind(&by_shard.numbers);
         let query = if history { query.bind(by_shard.broker_ids()) } else { query };
         kept(&query.fetch_all(conn).await?)
     }

@@ -18,12 +18,9 @@ use super::lane::{Asks, KeptGlance};
 use super::pick::Pick;
 use super::settle::take_in;
 use super::sharing::share;
-use super::together::Turn;
+use super::together::{ROWS, Turn};
 use super::work::{Commit, Scope, Work};
 use crate::own::{Held, May, Seen};
-
-/// How many rows claims that are made together take at the most, unless one alone wants more.
-const TOGETHER: usize = 1_000;
 
 /// How long claims that fill up go by the same glance at the most. What was not there to be seen, a
 /// retry that falls due or a shard that was empty, waits that long.
@@ -46,7 +43,7 @@ pub(super) async fn claim<D: Dialect>(
         let welcome = |want: &Want| {
             rows = want.limit.saturating_add(rows);
             let lasts_as_long = *lease.get_or_insert(want.lease) == want.lease;
-            lasts_as_long && rows <= TOGETHER && weight.saturating_mul(rows) <= want.bytes
+            lasts_as_long && rows <= ROWS && weight.saturating_mul(rows) <= want.bytes
         };
         let wants: Vec<Want> = lead.questions(welcome).into_iter().map(|want| *want).collect();
         // After the questions, so that whoever asks has its own outcomes taken in.
@@ -107,8 +104,8 @@ pub(super) struct Stage {
     pub(super) shard: u16,
     /// How the shard is held, under the fence of this claim if it takes rows.
     pub(super) held: Held,
-    /// Up to where its hot rows were claimed, or the first that was seen; the lowest comes first.
-    pub(super) first: i64,
+    /// The first hot row that was seen, or the last that was claimed; the lowest comes first.
+    pub(super) front: i64,
     /// Whether the lease is taken, not kept.
     pub(super) take: bool,
     /// Whether hot rows are ahead, or may be.
@@ -182,8 +179,8 @@ impl<D: Dialect> Claiming<D> {
             if hot || later {
                 held.newest = held.newest.next();
             }
-            let first = look.first;
-            stages.push(Stage { shard, held, first, take, hot, later, lapses, runs_down });
+            let front = look.front;
+            stages.push(Stage { shard, held, front, take, hot, later, lapses, runs_down });
         }
         if stages.is_empty() && !elsewhere && is_fresh {
             holding.desks[lane].seen = Some(Seen { now: glance.now, newest: glance.newest });
@@ -203,7 +200,7 @@ impl<D: Dialect> Claiming<D> {
         for stage in self.stages {
             let mut looks = self.glance.looks.iter_mut();
             if let Some(look) = looks.find(|look| look.shard == stage.shard) {
-                look.first = stage.first;
+                look.front = stage.front;
             }
         }
         self.glance

@@ -57,7 +57,7 @@ impl Pick<'_> {
             let chunk = i64::try_from(self.wanted()).unwrap_or(i64::MAX);
             let chunk = if looked == 0 { chunk } else { chunk.max(256) };
             let mut hot: Vec<&Stage> = self.stages.iter().filter(|stage| stage.hot).collect();
-            hot.sort_by_key(|stage| stage.first);
+            hot.sort_by_key(|stage| stage.front);
             let shards: Vec<u16> = hot.into_iter().map(|stage| stage.shard).collect();
             let shown = match self.rivals {
                 Some(_) => D::candidates(base, conn, self.lane, &shards, chunk).await?,
@@ -111,7 +111,7 @@ impl Pick<'_> {
             let sighted = Sighted { from, before, shown, reached, open };
             // Competing relays each have an order of their own.
             if let (Some(last), None) = (shown.flatten(), &self.rivals) {
-                self.stage_mut(shard).first = last;
+                self.stage_mut(shard).front = last;
             }
             D::saw(desk.part(shard), &seen, &sighted);
         }

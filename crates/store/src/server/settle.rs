@@ -12,15 +12,12 @@ use super::dialect::Dialect;
 use super::fault::Fault;
 use super::lane::Asks;
 use super::moves::{End, Moving};
-use super::together::{Turn, Turned, take_turn};
+use super::together::{ROWS, Turn, Turned, take_turn};
 use super::work::{Commit, Scope, Work};
 use crate::own::Holding;
 
 /// The rows whose outcomes are being written down: no outcome is written twice.
 pub(super) type Ending = HashSet<Address>;
-
-/// How many rows are settled together at the most, unless one alone settles more.
-const TOGETHER: usize = 1_000;
 
 /// Settles for one lane, together with the others who wait to.
 pub(super) async fn settle<D: Dialect>(
@@ -38,7 +35,7 @@ pub(super) async fn settle<D: Dialect>(
         let mut rows = 0;
         let welcome = |ends: &Vec<Settlement>| {
             rows += ends.len();
-            rows <= TOGETHER
+            rows <= ROWS
         };
         let groups: Vec<Vec<Settlement>> =
             lead.questions(welcome).into_iter().map(std::mem::take).collect();

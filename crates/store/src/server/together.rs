@@ -11,6 +11,9 @@ use std::time::Instant;
 use event::{Cause, Code, StoreError};
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
+/// How many rows are claimed or settled together at the most, unless one alone asks for more.
+pub(super) const ROWS: usize = 1_000;
+
 type Answer<A> = Result<A, StoreError>;
 
 /// A turn that somebody has.

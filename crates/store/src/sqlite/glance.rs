@@ -35,7 +35,7 @@ pub(super) async fn glance(
         until: Millis(row.try_get(3)?),
         hot: row.try_get(4)?,
         ahead: row.try_get(5)?,
-        first: 0,
+        front: 0,
         due: row.try_get::<Option<i64>, _>(6)?.map(Millis),
         newest: row.try_get::<Option<i64>, _>(7)?.unwrap_or(0),
     })

@@ -42,7 +42,8 @@ impl Report {
     /// Adds a line, and says so at once to whoever waits for the end.
     fn line(&mut self, name: String, beside: String, value: String, ratio: f64, what: &str) {
         // Nobody may be looking.
-        let _ = writeln!(std::io::stderr(), "{name}: {ratio:.3} ({value} beside {beside})");
+        let beside_what = if beside.is_empty() { "nothing" } else { &beside };
+        let _ = writeln!(std::io::stderr(), "{name}: {ratio:.3} ({value} beside {beside_what})");
         self.lines.push([name.clone(), beside, value, format!("{ratio:.3}"), what.to_owned()]);
         self.ratios.push((name, ratio));
     }

@@ -82,7 +82,7 @@ impl<D: Dialect> Claiming<D> {
         let stage = |waits: &super::see::Waits| Stage {
             shard: waits.shard,
             held: nobody,
-            first: 0,
+            front: 0,
             take: false,
             hot: waits.ahead,
             later: self.seen.astray || waits.due.is_some_and(|due| due <= now),
