@@ -10,16 +10,24 @@ use crate::{cargo, interrupt, root};
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// What to measure: sqlite; or stores, and then which of sqlite, postgres, postgres-18, mysql,
-    /// mariadb, mariadb-10.5 if not most
+    /// mariadb, mariadb-10.5 if not most; or chart and a page, whose tables are drawn beside it
     #[arg(default_value = "sqlite")]
     what: Vec<String>,
+    /// Which parts of a store, with commas between them: drains, strategies, history, relays,
+    /// producers, rss, latency, snapshot, backlog, due; all but the last two if nothing is said
+    #[arg(long)]
+    only: Option<String>,
     /// Prints one flat JSON object, name to ratio, instead of a table
     #[arg(long)]
     json: bool,
-    /// How many events each measurement drains
+    /// Draws the ratios of one store as SVG into a file
+    #[arg(long)]
+    chart: Option<String>,
+    /// How many events each measurement drains: 100000, and with a snapshot open six times as many
     #[arg(long)]
     events: Option<u64>,
-    /// How many sent rows lie behind where much history is measured
+    /// How many rows are much: history 1000000 and due 1000000, a minute or two to fill on a
+    /// server; backlog 5000000, some minutes
     #[arg(long)]
     behind: Option<u64>,
 }
@@ -46,10 +54,14 @@ pub(crate) fn bench(args: &Args) -> Result<ExitCode> {
     if args.json {
         command.arg("--json");
     }
-    for (name, number) in [("--events", args.events), ("--behind", args.behind)] {
-        if let Some(number) = number {
-            command.args([name, &number.to_string()]);
-        }
+    let number = |number: Option<u64>| number.map(|number| number.to_string());
+    for (name, given) in [
+        ("--only", args.only.clone()),
+        ("--chart", args.chart.clone()),
+        ("--events", number(args.events)),
+        ("--behind", number(args.behind)),
+    ] {
+        command.args(given.iter().flat_map(|given| [name, given]));
     }
     let status = command.status().context("cargo does not start")?;
     interrupt::check()?;

@@ -1,18 +1,17 @@
 //! The relay as it is: lanes from the store to a sink that accepts everything.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+mod tally;
 
-use anyhow::{Result, ensure};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
 use async_trait::async_trait;
-use event::{
-    Answer, Backoff, Claim, Event, Policy, Receipt, Refusal, Settled, Settlement, Sink, Source,
-    StoreError, Topics, Want,
-};
+use event::{Answer, Backoff, Event, Policy, Receipt, Refusal, Sink, Source, Topics};
 use relay::{Lane, Options, SystemClock};
 use store::{Outbox, Setup, Strategy};
-use tokio_util::sync::CancellationToken;
+
+use tally::{Counted, Tally};
 
 /// How many events one turn takes: the default of the product.
 pub(crate) const BATCH: usize = 200;
@@ -38,50 +37,87 @@ impl How {
 
 /// What a drain came to.
 pub(crate) struct Drained {
-    /// Rows per second, from the start of the lanes to the last settled row.
+    /// Rows per second, from the start of the lanes to the last settled row that was asked for.
     pub(crate) rate: f64,
+    /// How many rows were settled. Turns under way at the end settle more than was asked for.
+    pub(crate) settled: usize,
     /// How long each claim took that claimed something, the shortest first.
     pub(crate) claims: Vec<Duration>,
+    /// How many rows were settled, and when since the start of the lanes, the first settled first.
+    moments: Vec<(Duration, usize)>,
 }
 
-/// Drains an outbox.
+impl Drained {
+    /// Returns the rows of each full second since the first was settled.
+    pub(crate) fn seconds(&self) -> Vec<usize> {
+        let first = self.moments.first().map_or(Duration::ZERO, |(at, _)| *at);
+        let mut seconds: Vec<usize> = Vec::new();
+        for (at, rows) in &self.moments {
+            let second = usize::try_from((*at - first).as_secs()).unwrap_or(usize::MAX);
+            if second >= seconds.len() {
+                seconds.resize(second + 1, 0);
+            }
+            seconds[second] += rows;
+        }
+        // The last one was not over.
+        seconds.pop();
+        seconds
+    }
+}
+
+/// Drains an outbox to its end.
 pub(crate) async fn drain(url: &str, events: usize, how: How) -> Result<Drained> {
-    let stop = CancellationToken::new();
-    let left = Arc::new(AtomicUsize::new(events));
-    let claims = Arc::new(Mutex::default());
-    let (mut outboxes, mut lanes): (Vec<Arc<dyn Outbox>>, Vec<Lane>) = Default::default();
+    let drained = drain_some(url, events, how).await?;
+    let outbox = store::open(&Setup::new(url)).await?;
+    let counts = outbox.catalog().count().await?;
+    outbox.close().await;
+    ensure!(drained.settled == events && counts.pending() == 0, "not drained: {counts:?}");
+    Ok(drained)
+}
+
+/// Drains so many events of an outbox that may have more.
+pub(crate) async fn drain_some(url: &str, events: usize, how: How) -> Result<Drained> {
+    let mut outboxes: Vec<Arc<dyn Outbox>> = Vec::new();
     for _ in 0..how.relays {
         let How { history, strategy, .. } = how;
-        let outbox = store::open(&Setup { history, strategy, ..Setup::new(url) }).await?;
-        let inner = outbox.lane(store::Lane { topics: Topics::all(), ..Default::default() });
-        let (left, stop, claims) = (left.clone(), stop.clone(), claims.clone());
-        lanes.push(lane(Arc::new(Counted { inner, left, stop, claims }), how));
-        outboxes.push(outbox);
+        outboxes.push(store::open(&Setup { history, strategy, ..Setup::new(url) }).await?);
     }
     let before = outboxes[0].catalog().count().await?.sent;
-    let start = Instant::now();
-    let running = lanes.iter().map(|lane| lane.run(&stop));
+    let tally = Arc::new(Tally::new(events));
+    let over = |outbox: &Arc<dyn Outbox>| {
+        let inner = outbox.lane(store::Lane { topics: Topics::all(), ..Default::default() });
+        lane(Arc::new(Counted { inner, tally: tally.clone() }), Arc::new(Nowhere), how)
+    };
+    let lanes: Vec<Lane> = outboxes.iter().map(over).collect();
+    let running = lanes.iter().map(|lane| lane.run(&tally.stop));
     let ended = futures_util::future::try_join_all(running).await;
     ended.map_err(|cause| anyhow::anyhow!("{cause}"))?;
-    let rate = events as f64 / start.elapsed().as_secs_f64();
-    let counts = outboxes[0].catalog().count().await?;
-    let all = counts.sent - before == events as u64 && counts.pending() == 0;
-    ensure!(all, "not drained: {counts:?}");
+    let seen = std::mem::take(&mut *tally.seen());
+    let sent = outboxes[0].catalog().count().await?.sent - before;
+    ensure!(sent == seen.settled as u64, "{sent} rows were sent, {} settled", seen.settled);
     for outbox in outboxes {
         outbox.close().await;
     }
-    let mut claims = std::mem::take(&mut *claims.lock().expect("no claim panics"));
+    let (mut claims, moments) = (seen.claims, seen.moments);
     claims.sort();
-    Ok(Drained { rate, claims })
+    let mut settled = 0;
+    let last = moments.iter().find(|(_, rows)| {
+        settled += rows;
+        settled >= events
+    });
+    let (took, _) = last.context("the lanes ended before everything was settled")?;
+    let rate = events as f64 / took.as_secs_f64();
+    Ok(Drained { rate, settled: seen.settled, claims, moments })
 }
 
-fn lane(source: Arc<dyn Source>, how: How) -> Lane {
+/// Returns a lane with the patience of the product.
+pub(crate) fn lane(source: Arc<dyn Source>, sink: Arc<dyn Sink>, how: How) -> Lane {
     let second = Duration::from_secs(1);
     Lane {
         outbox: "orders".into(),
         sink_name: "nowhere".into(),
         source,
-        sink: Arc::new(Nowhere),
+        sink,
         clock: Arc::new(SystemClock),
         policy: Policy {
             limits: Vec::new(),
@@ -97,42 +133,6 @@ fn lane(source: Arc<dyn Source>, how: How) -> Lane {
             turns: how.turns,
             drain: 10 * second,
         },
-    }
-}
-
-/// A source that stops every lane once everything is settled.
-struct Counted {
-    inner: Arc<dyn Source>,
-    left: Arc<AtomicUsize>,
-    stop: CancellationToken,
-    claims: Arc<Mutex<Vec<Duration>>>,
-}
-
-#[async_trait]
-impl Source for Counted {
-    async fn claim(&self, want: &Want) -> Result<Vec<Claim>, StoreError> {
-        let began = Instant::now();
-        let claimed = self.inner.claim(want).await?;
-        if !claimed.is_empty() {
-            self.claims.lock().expect("no claim panics").push(began.elapsed());
-        }
-        Ok(claimed)
-    }
-
-    async fn settle(&self, ends: &[Settlement]) -> Result<Settled, StoreError> {
-        let settled = self.inner.settle(ends).await?;
-        if self.left.fetch_sub(settled.settled, Ordering::SeqCst) == settled.settled {
-            self.stop.cancel();
-        }
-        Ok(settled)
-    }
-
-    async fn wait(&self, at_most: Duration) {
-        self.inner.wait(at_most).await;
-    }
-
-    async fn release(&self) -> Result<(), StoreError> {
-        self.inner.release().await
     }
 }
 

@@ -14,8 +14,6 @@ const SIZE: usize = 300;
 /// A file with many events.
 pub(crate) struct Full {
     folder: TempDir,
-    /// How many.
-    pub(crate) events: usize,
 }
 
 /// A copy that is drained and then gone.
@@ -25,7 +23,7 @@ pub(crate) struct Copy {
 
 impl Full {
     pub(crate) async fn new(events: usize) -> Result<Full> {
-        let full = Full { folder: tempfile::tempdir()?, events };
+        let full = Full { folder: tempfile::tempdir()? };
         let url = format!("sqlite:{}", full.file().display());
         let outbox = store::open(&Setup::new(url.clone())).await?;
         outbox.migrate().await?;

@@ -1,58 +1,52 @@
 //! Measures on this machine, in this run: each figure beside the bare loop that it is a share of.
 //!
-//! `bench sqlite [--json] [--events N]`, or
-//! `bench stores [NAME …] [--json] [--events N] [--behind N]`
+//! `bench sqlite [--json] [--events N]`,
+//! `bench stores [NAME …] [--only PART,…] [--json] [--chart FILE] [--events N] [--behind N]`, or
+//! `bench chart PAGE`, which draws the tables of a page.
 
+mod asked;
+mod chart;
 mod drain;
 mod fill;
+mod goals;
 mod process;
 mod raw;
 mod report;
 mod stores;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail, ensure};
 
+use asked::Asked;
 use drain::How;
 use report::{Figure, Report};
+use stores::{Part, Sizes};
 
 /// How often each pair is measured, one after the other.
 const ROUNDS: usize = 3;
 
-struct Asked {
-    json: bool,
-    events: usize,
-    behind: usize,
-    /// What to measure, and then where.
-    words: Vec<String>,
-}
-
 #[tokio::main]
 async fn main() -> Result<()> {
-    let asked = read(std::env::args().skip(1))?;
-    let report = match asked.words.split_first().map(|(what, names)| (what.as_str(), names)) {
-        None | Some(("sqlite", [])) => sqlite(asked.events).await?,
-        Some(("stores", names)) => stores::measure(names, asked.events, asked.behind).await?,
-        Some((other, _)) => bail!("{other:?} is unknown; write: bench sqlite, or bench stores"),
-    };
-    if asked.json { report.print_json() } else { report.print_table() }
-}
-
-fn read(mut args: impl Iterator<Item = String>) -> Result<Asked> {
-    let mut asked = Asked { json: false, events: 100_000, behind: 1_000_000, words: Vec::new() };
-    while let Some(arg) = args.next() {
-        let mut number = || {
-            let given = args.next().with_context(|| format!("{arg} N"))?;
-            given.parse().with_context(|| format!("{arg} N"))
-        };
-        match arg.as_str() {
-            "--json" => asked.json = true,
-            "--events" => asked.events = number()?,
-            "--behind" => asked.behind = number()?,
-            word if !word.starts_with('-') => asked.words.push(word.to_owned()),
-            other => bail!("{other:?} is unknown; there are --json, --events N, --behind N"),
+    let asked = Asked::read(std::env::args().skip(1))?;
+    let words: Vec<&str> = asked.words.iter().map(String::as_str).collect();
+    let report = match words[..] {
+        ["chart", page] => return chart::illustrate(page.as_ref()),
+        [] | ["sqlite"] => {
+            ensure!(asked.only.is_none(), "only stores are measured in parts");
+            sqlite(asked.events).await?
         }
+        ["stores", ..] => {
+            let one = words.len() == 2;
+            ensure!(one || asked.chart.is_none(), "a chart is of one store: name it");
+            let parts = asked.only.clone().unwrap_or_else(Part::usual);
+            let sizes = Sizes { events: asked.events, behind: asked.behind };
+            stores::measure(&asked.words[1..], &parts, &sizes).await?
+        }
+        _ => bail!("{words:?} is unknown; write: bench sqlite, bench stores, or bench chart PAGE"),
+    };
+    if let Some(file) = &asked.chart {
+        chart::write(&report.ratios(), file)?;
     }
-    Ok(asked)
+    if asked.json { report.print_json() } else { report.print_table() }
 }
 
 async fn sqlite(events: usize) -> Result<Report> {
@@ -72,10 +66,12 @@ async fn sqlite(events: usize) -> Result<Report> {
     let mut report = Report::new(events);
     report.pair("sqlite_drain_vs_raw", "read, delete", &plain);
     report.pair("sqlite_drain_history_vs_raw", "read, keep as history, delete", &history);
+    let copy = full.copy()?;
+    let memory = process::peak_memory(copy.folder(), &copy.url(), events).await?;
     report.figure(Figure {
         name: "sqlite_rss_of_64_mib".into(),
         what: "most memory while draining to stdout, MiB",
-        value: process::peak_memory(&full).await? / 1024.0 / 1024.0,
+        value: memory / 1024.0 / 1024.0,
         unit: 64.0,
     });
     report.figure(Figure {

@@ -9,24 +9,23 @@ use it::process::Process;
 use it::site::Site;
 use store::Setup;
 
-use crate::fill::Full;
-
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long the idle relay is watched.
 const WATCH: Duration = Duration::from_secs(10);
 
-/// Returns the most bytes of memory that a relay had while it drained a copy to stdout.
-pub(crate) async fn peak_memory(full: &Full) -> Result<f64> {
-    let copy = full.copy()?;
-    let relay = start(copy.folder(), &copy.url())?;
-    let outbox = store::open(&Setup::new(copy.url())).await?;
+/// Returns the most bytes of memory that a relay had while it drained an outbox to stdout. It works
+/// in a folder.
+pub(crate) async fn peak_memory(folder: &Path, url: &str, events: usize) -> Result<f64> {
+    let relay = start(folder, url)?;
+    let outbox = store::open(&Setup::new(url)).await?;
     let until = Instant::now() + PATIENCE;
-    while outbox.catalog().count().await?.sent < full.events as u64 {
+    while outbox.catalog().count().await?.sent < events as u64 {
         ensure!(Instant::now() < until, "the relay does not drain:\n{}", relay.log());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let status = std::fs::read_to_string(format!("/proc/{}/status", relay.id()))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("VmHWM")?;
+    outbox.close().await;
     let kib: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
     Ok(kib * 1024.0)
 }
@@ -67,10 +66,12 @@ fn processor_time(id: u32) -> Result<Duration> {
 /// Builds the binary with the profile of this one.
 pub(crate) fn build() -> Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let own = std::env::current_exe()?;
+    let folder = own.parent().and_then(Path::file_name).context("a program is in a folder")?;
     let mut build = Command::new(cargo);
     build.args(["build", "--quiet", "--package", "postbox-cli"]).stdout(Stdio::null());
-    if !cfg!(debug_assertions) {
-        build.arg("--release");
+    if folder != "debug" {
+        build.arg("--profile").arg(folder);
     }
     ensure!(build.status()?.success(), "postbox-cli does not build");
     Ok(())

@@ -4,6 +4,8 @@ use std::io::Write;
 
 use anyhow::Result;
 
+use crate::goals::Goal;
+
 /// One figure, and what it is a share of.
 pub(crate) struct Figure {
     pub(crate) name: String,
@@ -15,44 +17,66 @@ pub(crate) struct Figure {
 /// Everything that was measured.
 pub(crate) struct Report {
     events: usize,
-    /// Name, what it is measured beside, what it is, the ratio, and what that means.
-    lines: Vec<[String; 5]>,
-    ratios: Vec<(String, f64)>,
+    lines: Vec<Line>,
+}
+
+/// One ratio, and what it is made of.
+struct Line {
+    name: String,
+    beside: String,
+    value: String,
+    ratio: f64,
+    what: String,
 }
 
 impl Report {
     pub(crate) fn new(events: usize) -> Report {
-        Report { events, lines: Vec::new(), ratios: Vec::new() }
+        Report { events, lines: Vec::new() }
     }
 
     /// Adds rounds of (raw, relay), in rows per second.
     pub(crate) fn pair(&mut self, name: impl Into<String>, what: &str, rounds: &[(f64, f64)]) {
+        self.medians(name.into(), what, rounds, 0);
+    }
+
+    /// Adds rounds of (raw, relay), in milliseconds.
+    pub(crate) fn times(&mut self, name: impl Into<String>, what: &str, rounds: &[(f64, f64)]) {
+        self.medians(name.into(), what, rounds, 2);
+    }
+
+    fn medians(&mut self, name: String, what: &str, rounds: &[(f64, f64)], places: usize) {
         let raw = median(rounds.iter().map(|(raw, _)| *raw));
         let relay = median(rounds.iter().map(|(_, relay)| *relay));
         let ratio = median(rounds.iter().map(|(raw, relay)| relay / raw));
-        self.line(name.into(), format!("{raw:.0}"), format!("{relay:.0}"), ratio, what);
+        let (beside, value) = (format!("{raw:.places$}"), format!("{relay:.places$}"));
+        self.line(Line { name, beside, value, ratio, what: what.to_owned() });
     }
 
     /// Adds one figure.
     pub(crate) fn figure(&mut self, figure: Figure) {
         let Figure { name, what, value, unit } = figure;
-        self.line(name, String::new(), format!("{value:.2}"), value / unit, what);
+        let (beside, ratio) = (String::new(), value / unit);
+        self.line(Line { name, beside, value: format!("{value:.2}"), ratio, what: what.into() });
     }
 
     /// Adds a line, and says so at once to whoever waits for the end.
-    fn line(&mut self, name: String, beside: String, value: String, ratio: f64, what: &str) {
-        // Nobody may be looking.
-        let beside_what = if beside.is_empty() { "nothing" } else { &beside };
-        let _ = writeln!(std::io::stderr(), "{name}: {ratio:.3} ({value} beside {beside_what})");
-        self.lines.push([name.clone(), beside, value, format!("{ratio:.3}"), what.to_owned()]);
-        self.ratios.push((name, ratio));
+    fn line(&mut self, line: Line) {
+        let Line { name, beside, value, ratio, .. } = &line;
+        let beside = if beside.is_empty() { "nothing" } else { beside };
+        say(&format!("{name}: {ratio:.3} ({value} beside {beside})"));
+        self.lines.push(line);
+    }
+
+    /// Returns every name with its ratio.
+    pub(crate) fn ratios(&self) -> Vec<(String, f64)> {
+        self.lines.iter().map(|line| (line.name.clone(), line.ratio)).collect()
     }
 
     pub(crate) fn print_json(&self) -> Result<()> {
         let flat: serde_json::Map<String, serde_json::Value> = self
-            .ratios
-            .iter()
-            .map(|(name, ratio)| (name.clone(), ((ratio * 1e4).round() / 1e4).into()))
+            .ratios()
+            .into_iter()
+            .map(|(name, ratio)| (name, ((ratio * 1e4).round() / 1e4).into()))
             .collect();
         writeln!(std::io::stdout(), "{}", serde_json::Value::Object(flat))?;
         Ok(())
@@ -60,15 +84,28 @@ impl Report {
 
     pub(crate) fn print_table(&self) -> Result<()> {
         let mut out = std::io::stdout();
-        writeln!(out, "{} events of 300 bytes, medians of {} rounds", self.events, crate::ROUNDS)?;
-        let head = ["", "beside/s", "measured/s", "ratio", ""].map(str::to_owned);
-        let wide = self.lines.iter().map(|line| line[0].len()).max().unwrap_or_default();
-        for [name, beside, value, ratio, what] in std::iter::once(&head).chain(&self.lines) {
-            let line = format!("{name:<wide$} {beside:>12} {value:>12} {ratio:>7}  {what}");
+        let rounds = crate::ROUNDS;
+        writeln!(out, "{} events of 300 bytes, medians of {rounds} rounds", self.events)?;
+        let head = ["", "beside/s", "measured/s", "ratio", "goal", ""].map(str::to_owned);
+        let cells = self.lines.iter().map(|line| {
+            let Line { name, beside, value, ratio, what } = line;
+            let goal = Goal::of(name).map(|goal| goal.to_string()).unwrap_or_default();
+            [name, beside, value, &format!("{ratio:.3}"), &goal, what].map(String::clone)
+        });
+        let wide = self.lines.iter().map(|line| line.name.len()).max().unwrap_or_default();
+        for [name, beside, value, ratio, goal, what] in std::iter::once(head).chain(cells) {
+            let line =
+                format!("{name:<wide$} {beside:>12} {value:>12} {ratio:>7} {goal:>6}  {what}");
             writeln!(out, "{}", line.trim_end())?;
         }
         Ok(())
     }
+}
+
+/// Says something to whoever waits.
+pub(crate) fn say(what: &str) {
+    // Nobody may be looking.
+    let _ = writeln!(std::io::stderr(), "{what}");
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {

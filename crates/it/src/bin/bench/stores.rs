@@ -4,22 +4,28 @@
 //! row is claimed by an UPDATE that skips locked rows, and then deleted or marked as sent.
 
 mod bed;
+mod drains;
+mod flat;
+mod latency;
 mod mysql;
+mod parts;
 mod postgres;
 mod producers;
+mod rss;
 mod server;
 mod shapes;
+mod snapshot;
 mod sqlite;
 
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::ROUNDS;
-use crate::drain::{How, drain};
-use crate::report::{Figure, Report};
+use crate::drain::How;
+use crate::report::Report;
 use bed::Bed;
 use mysql::MySql;
+pub(crate) use parts::Part;
 use postgres::Postgres;
 use server::Server;
 use store::Strategy;
@@ -29,8 +35,17 @@ const BATCH: usize = 100;
 /// How many turns, or bare loops, run at once.
 const WIDTH: usize = 4;
 
-/// Measures every store that is named, or all.
-pub(crate) async fn measure(names: &[String], events: usize, behind: usize) -> Result<Report> {
+/// How much is measured.
+pub(crate) struct Sizes {
+    /// How many events each drain has.
+    pub(crate) events: usize,
+    /// How many rows are much, if not as many as each part says.
+    pub(crate) behind: Option<usize>,
+}
+
+/// Measures parts of every store that is named, or of all.
+pub(crate) async fn measure(names: &[String], parts: &[Part], sizes: &Sizes) -> Result<Report> {
+    let Sizes { events, behind } = *sizes;
     let mut report = Report::new(events);
     let all = ["sqlite", "postgres", "mysql", "mariadb"].map(str::to_owned);
     for name in if names.is_empty() { &all[..] } else { names } {
@@ -43,20 +58,19 @@ pub(crate) async fn measure(names: &[String], events: usize, behind: usize) -> R
             other => bail!("no bench is set up for {other:?}"),
         };
         let run = Run { bed: &*bed, name, events, behind };
-        run.drains(&mut report).await?;
-        run.strategies(&mut report).await?;
-        run.history(&mut report).await?;
-        run.relays(&mut report).await?;
-        run.producers(&mut report).await?;
+        for part in parts {
+            part.measure(&run, &mut report).await?;
+        }
     }
     Ok(report)
 }
 
+/// The measurement of one store. Each part of it is a method, beside what it needs.
 struct Run<'a> {
     bed: &'a dyn Bed,
     name: &'a str,
     events: usize,
-    behind: usize,
+    behind: Option<usize>,
 }
 
 impl Run<'_> {
@@ -65,139 +79,8 @@ impl Run<'_> {
         How { batch: BATCH, turns, history, strategy, relays: 1 }
     }
 
-    async fn relay(&self, how: How) -> Result<crate::drain::Drained> {
-        let url = self.bed.outbox(self.events, 0).await?;
-        drain(&url, self.events, how).await
-    }
-
     fn named(&self, what: &str) -> String {
         format!("{}_{what}", self.name.replace('-', "_"))
-    }
-
-    /// The relay beside the bare owner's loop and beside each shape.
-    async fn drains(&self, report: &mut Report) -> Result<()> {
-        let shapes = self.bed.shapes();
-        let mut rows: Vec<Vec<f64>> = vec![Vec::new(); 3 + shapes.len()];
-        let mut claims = Vec::new();
-        for _ in 0..ROUNDS {
-            let url = self.bed.outbox(self.events, 0).await?;
-            rows[0].push(self.bed.raw(&url, self.events).await?);
-            rows[1].push(self.relay(self.how(false)).await?.rate);
-            let drained = self.relay(self.how(true)).await?;
-            rows[2].push(drained.rate);
-            claims.extend(drained.claims);
-            for (at, shape) in shapes.iter().enumerate() {
-                rows[3 + at].push(self.bed.shape(shape, self.events).await?);
-            }
-        }
-        let pair =
-            |a: &[f64], b: &[f64]| a.iter().copied().zip(b.iter().copied()).collect::<Vec<_>>();
-        let (raw, plain, kept) = (&rows[0], &rows[1], &rows[2]);
-        let owner = "read and delete by primary key, no lease, no promise";
-        report.pair(self.named("own_vs_raw"), owner, &pair(raw, plain));
-        report.pair(self.named("own_history_vs_raw"), owner, &pair(raw, kept));
-        for (shape, rates) in shapes.iter().zip(&rows[3..]) {
-            report.pair(
-                self.named(&format!("own_vs_{}", shape.name)),
-                shape.what,
-                &pair(rates, plain),
-            );
-            let name = self.named(&format!("own_history_vs_{}", shape.name));
-            report.pair(name, shape.what, &pair(rates, kept));
-        }
-        claims.sort();
-        for (name, share) in [("claim_p50_ms", 0.5), ("claim_p99_ms", 0.99)] {
-            let what = "how long a claim of up to 100 events takes, ms";
-            report.figure(Figure {
-                name: self.named(name),
-                what,
-                value: at(&claims, share),
-                unit: 1.0,
-            });
-        }
-        Ok(())
-    }
-
-    /// Relays that compete beside one that owns, and beside the first shape.
-    async fn strategies(&self, report: &mut Report) -> Result<()> {
-        let shape = self.bed.shapes().first();
-        for strategy in self.bed.strategies() {
-            let (mut owned, mut shaped) = (Vec::new(), Vec::new());
-            for _ in 0..ROUNDS {
-                let own = self.relay(self.how(false)).await?.rate;
-                let how = How { strategy: *strategy, ..self.how(false) };
-                let competing = self.relay(how).await?.rate;
-                owned.push((own, competing));
-                if let Some(shape) = shape {
-                    shaped.push((self.bed.shape(shape, self.events).await?, competing));
-                }
-            }
-            let name = strategy.name();
-            report.pair(self.named(&format!("{name}_vs_own")), "own, without history", &owned);
-            if let Some(shape) = shape {
-                let name = self.named(&format!("{name}_vs_{}", shape.name));
-                report.pair(name, shape.what, &shaped);
-            }
-        }
-        Ok(())
-    }
-
-    /// The same drain with little and with much history behind it.
-    async fn history(&self, report: &mut Report) -> Result<()> {
-        let little = self.bed.outbox(0, 10_000).await?;
-        let much = self.bed.outbox(0, self.behind).await?;
-        let mut rounds = Vec::new();
-        for _ in 0..ROUNDS {
-            let mut rates = Vec::new();
-            for url in [&little, &much] {
-                self.bed.fill(url, self.events).await?;
-                rates.push(drain(url, self.events, self.how(true)).await?.rate);
-            }
-            rounds.push((rates[0], rates[1]));
-        }
-        let what = format!("with {} sent rows behind, beside 10000", self.behind);
-        report.pair(self.named("flat"), &what, &rounds);
-        Ok(())
-    }
-
-    /// Several relays beside one.
-    async fn relays(&self, report: &mut Report) -> Result<()> {
-        if self.bed.width() == 1 {
-            return Ok(());
-        }
-        for relays in [2, 4] {
-            let mut rounds = Vec::new();
-            for _ in 0..ROUNDS {
-                let one = self.relay(self.how(true)).await?.rate;
-                rounds.push((one, self.relay(How { relays, ..self.how(true) }).await?.rate));
-            }
-            let what = format!("{relays} relays side by side, beside one, history on");
-            report.pair(self.named(&format!("relays_{relays}")), &what, &rounds);
-        }
-        Ok(())
-    }
-
-    /// What the event costs the business transaction.
-    async fn producers(&self, report: &mut Report) -> Result<()> {
-        let url = self.bed.outbox(0, 0).await?;
-        let (mut alone, mut beside) = (Vec::new(), Vec::new());
-        for _ in 0..ROUNDS {
-            let without = self.bed.produce(&url, false).await?;
-            let with = self.bed.produce(&url, true).await?;
-            drain(&url, producers::TRANSACTIONS, self.how(true)).await?;
-            let (relayed, drained) = tokio::join!(
-                self.bed.produce(&url, true),
-                drain(&url, producers::TRANSACTIONS, self.how(true)),
-            );
-            drained?;
-            alone.push((without, with));
-            beside.push((with, relayed?));
-        }
-        let what = "transactions with a business row and its event, beside the row alone";
-        report.pair(self.named("put"), what, &alone);
-        let what = "the same while a relay drains, beside none";
-        report.pair(self.named("put_beside_relay"), what, &beside);
-        Ok(())
     }
 }
 

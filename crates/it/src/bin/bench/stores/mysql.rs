@@ -53,6 +53,9 @@ impl Speech for MySql {
     const BEHIND: &'static str = ", n, CONCAT('01900000-0000-7000-8000-', \
         LPAD(LOWER(HEX(n)), 12, '0')), '{}', 1700000000000 + n, 1, 1700000000000 + n";
     const FLUSH: Option<&'static str> = None;
+    const SNAPSHOT: &'static str =
+        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; START TRANSACTION READ ONLY";
+    const LISTENS: bool = false;
 
     fn events(into: &str, count: usize, more: &str) -> Vec<String> {
         let payload = payload();

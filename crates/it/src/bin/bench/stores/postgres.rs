@@ -58,6 +58,8 @@ impl Speech for Postgres {
     const BEHIND: &'static str = ", n, '01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'), \
         '{}', 1700000000000 + n, 1, 1700000000000 + n";
     const FLUSH: Option<&'static str> = Some("CHECKPOINT");
+    const SNAPSHOT: &'static str = "BEGIN ISOLATION LEVEL REPEATABLE READ";
+    const LISTENS: bool = true;
 
     fn events(into: &str, count: usize, more: &str) -> Vec<String> {
         let payload = payload();

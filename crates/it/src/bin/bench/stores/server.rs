@@ -22,6 +22,9 @@ const EVENT: &str = "topic, event_type, biz_key, payload";
 /// The columns that a sent row has besides.
 const SENT: &str = "seq, event_id, headers, created_at, attempts, sent_at";
 
+/// From how many new rows on the server looks at a table by itself.
+const MANY: usize = 1_000_000;
+
 /// How many shards an outbox has.
 const SHARDS: u16 = 16;
 
@@ -40,6 +43,10 @@ pub(super) trait Speech: Send + Sync + 'static {
     const BEHIND: &'static str;
     /// Has the server write down what it will have to, where it can be asked to.
     const FLUSH: Option<&'static str>;
+    /// Begins a transaction that sees everything as it is when it first looks.
+    const SNAPSHOT: &'static str;
+    /// Whether it can say what was committed to whoever listens.
+    const LISTENS: bool;
 
     /// Returns statements that insert so many events into columns of a table, with further values
     /// of the number `n`.
@@ -93,6 +100,14 @@ async fn run(url: &str, statements: impl IntoIterator<Item = String>) -> Result<
     Ok(session.close().await?)
 }
 
+/// Gets over with what the server would do by itself after so many new rows in a table.
+async fn settled<S: Speech>(url: &str, table: &str, count: usize) -> Result<()> {
+    if count >= MANY {
+        run(url, [S::known(table)]).await?;
+    }
+    run(url, S::FLUSH.map(str::to_owned)).await
+}
+
 /// Waits for loops, and adds up what they return.
 async fn all(mut loops: JoinSet<Result<usize>>) -> Result<usize> {
     let mut sum = 0;
@@ -120,6 +135,10 @@ impl<S: Speech> Bed for Server<S> {
         }
     }
 
+    fn listens(&self) -> bool {
+        S::LISTENS
+    }
+
     async fn outbox(&self, events: usize, behind: usize) -> Result<String> {
         let url = self.database().await?;
         let outbox = store::open(&Setup::new(&*url)).await?;
@@ -137,7 +156,27 @@ impl<S: Speech> Bed for Server<S> {
 
     async fn fill(&self, url: &str, count: usize) -> Result<()> {
         run(url, S::events(&format!("outbox ({EVENT})"), count, "")).await?;
-        run(url, S::FLUSH.map(str::to_owned)).await
+        settled::<S>(url, "outbox", count).await
+    }
+
+    async fn later(&self, url: &str, count: usize, due: &str) -> Result<()> {
+        let into = format!("outbox_later ({EVENT}, due_at)");
+        run(url, S::events(&into, count, &format!(", {due}"))).await?;
+        settled::<S>(url, "outbox_later", count).await
+    }
+
+    async fn count(&self, url: &str, table: &str) -> Result<usize> {
+        let mut session = Session::open(url).await?;
+        let count = session.number(format!("SELECT count(*) FROM {table}")).await?;
+        session.close().await?;
+        Ok(usize::try_from(count)?)
+    }
+
+    async fn snapshot(&self, url: &str) -> Result<Box<dyn Send>> {
+        let mut session = Session::open(url).await?;
+        session.run(S::SNAPSHOT).await?;
+        session.number("SELECT count(*) FROM sale").await?;
+        Ok(Box::new(session))
     }
 
     async fn raw(&self, url: &str, events: usize) -> Result<f64> {

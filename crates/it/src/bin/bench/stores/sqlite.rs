@@ -61,6 +61,10 @@ impl Bed for File {
         &[]
     }
 
+    fn listens(&self) -> bool {
+        false
+    }
+
     async fn outbox(&self, events: usize, behind: usize) -> Result<String> {
         let file = self.folder.path().join(format!("{:012x}.sqlite3", fastrand::u64(..1 << 48)));
         let url = format!("sqlite:{}", file.display());
@@ -87,6 +91,27 @@ impl Bed for File {
             run(url, format!("{into} {}", events(count, ""))).await?;
         }
         run(url, "PRAGMA wal_checkpoint(TRUNCATE)".into()).await
+    }
+
+    async fn later(&self, url: &str, count: usize, due: &str) -> Result<()> {
+        let into = "INSERT INTO outbox_later (topic, event_type, biz_key, payload, due_at)";
+        run(url, format!("{into} {}", events(count, &format!(", {due}")))).await?;
+        run(url, "PRAGMA wal_checkpoint(TRUNCATE)".into()).await
+    }
+
+    async fn count(&self, url: &str, table: &str) -> Result<usize> {
+        let mut connection = open(url).await?;
+        let count = sqlx::query_scalar(AssertSqlSafe(format!("SELECT count(*) FROM {table}")));
+        let count: i64 = count.fetch_one(&mut connection).await?;
+        connection.close().await?;
+        Ok(usize::try_from(count)?)
+    }
+
+    async fn snapshot(&self, url: &str) -> Result<Box<dyn Send>> {
+        let mut connection = open(url).await?;
+        connection.execute("BEGIN").await?;
+        connection.fetch_one("SELECT count(*) FROM sale").await?;
+        Ok(Box::new(connection))
     }
 
     async fn raw(&self, url: &str, events: usize) -> Result<f64> {

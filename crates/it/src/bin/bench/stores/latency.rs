@@ -1,0 +1,103 @@
+//! How long an event takes from its commit to the sink, at a steady load of small transactions.
+//!
+//! The time starts when the producer knows of its commit, and ends where a sink would publish.
+
+mod bare;
+mod load;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use async_trait::async_trait;
+use event::{Answer, Event, Receipt, Refusal, Sink, Topics};
+use postbox::Ring;
+use store::Setup;
+use tokio_util::sync::CancellationToken;
+
+use super::{Run, at};
+use crate::ROUNDS;
+use crate::drain::{How, lane};
+use crate::report::Report;
+use load::{Watch, Way};
+
+/// How many events at the most: ten seconds of them.
+const MOST: usize = 2000;
+
+/// How the relay learns of a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wake {
+    /// The producer, in the same process, rings after its commit.
+    Ring,
+    /// The producer rings across the database, and the relay listens.
+    Notify,
+}
+
+impl Run<'_> {
+    /// The relay beside a bare loop that is notified in the producer's transaction.
+    pub(super) async fn latency(&self, report: &mut Report) -> Result<()> {
+        if !self.bed.listens() {
+            return Ok(());
+        }
+        let (url, events) = (self.bed.outbox(0, 0).await?, self.events.min(MOST));
+        bare::prepare(&url).await?;
+        let ways = [
+            ("latency", Wake::Ring, "a ring after the commit"),
+            ("latency_notify", Wake::Notify, "a ring across the database"),
+        ];
+        let mut rounds = vec![[Vec::new(), Vec::new()]; ways.len()];
+        for _ in 0..ROUNDS {
+            let bare = bare::measure(&url, events).await?;
+            for ((_, wake, _), rounds) in ways.iter().zip(&mut rounds) {
+                let relayed = relayed(&url, events, *wake).await?;
+                for (share, rounds) in [0.5, 0.99].into_iter().zip(rounds) {
+                    rounds.push((at(&bare, share), at(&relayed, share)));
+                }
+            }
+        }
+        for ((name, _, how), rounds) in ways.iter().zip(&rounds) {
+            for (share, rounds) in ["p50", "p99"].iter().zip(rounds) {
+                let what = format!("ms from commit to sink with {how}, beside a bare LISTEN loop");
+                report.times(self.named(&format!("{name}_{share}")), &what, rounds);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns how long events took through the outbox, the shortest first.
+async fn relayed(url: &str, events: usize, wake: Wake) -> Result<Vec<Duration>> {
+    let listen = wake == Wake::Notify;
+    let outbox = store::open(&Setup { listen, ..Setup::new(url) }).await?;
+    let ring = match wake {
+        Wake::Ring => Ring::of(outbox.clone()),
+        Wake::Notify => Ring::across(url, "outbox").await?,
+    };
+    let (watch, stop) = (Arc::new(Watch::default()), CancellationToken::new());
+    let source = outbox.lane(store::Lane { topics: Topics::all(), ..Default::default() });
+    let lane = lane(source, Arc::new(Seen(watch.clone())), How::usual(true));
+    let running = tokio::spawn({
+        let stop = stop.clone();
+        async move { lane.run(&stop).await }
+    });
+    let times = load::measure(url, events, &Way::Put(ring), &watch).await;
+    stop.cancel();
+    running.await?.map_err(|cause| anyhow::anyhow!("{cause}"))?;
+    outbox.close().await;
+    times
+}
+
+/// A sink that notes when events come, and accepts them.
+struct Seen(Arc<Watch>);
+
+#[async_trait]
+impl Sink for Seen {
+    async fn publish(&self, events: &[Event]) -> Vec<Answer> {
+        self.0.arrived(events.iter().map(|event| event.id));
+        events.iter().map(|_| Ok(Receipt { broker_id: None })).collect()
+    }
+
+    async fn probe(&self) -> Result<(), Refusal> {
+        Ok(())
+    }
+}
