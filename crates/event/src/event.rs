@@ -140,7 +140,7 @@ impl Event {
         self.headers.check()?;
         for (header, value) in &self.headers.0 {
             name("header name", header)?;
-            if value.chars().any(char::is_control) {
+            if has_control(value) {
                 return Err(Invalid::Control { what: "header value", text: header.clone() });
             }
         }
@@ -149,7 +149,7 @@ impl Event {
         if size > limit {
             return Err(Invalid::Payload { size, limit });
         }
-        let (size, limit) = (self.headers.to_json().len(), limits.headers.min(usual.headers));
+        let (size, limit) = (self.headers.size(), limits.headers.min(usual.headers));
         if size > limit {
             return Err(Invalid::HeadersSize { size, limit });
         }
@@ -161,10 +161,17 @@ fn name(what: &'static str, text: &str) -> Result<(), Invalid> {
     if text.is_empty() || text.len() > Limits::NAME {
         return Err(Invalid::Name { what, size: text.len() });
     }
-    if text.chars().any(char::is_control) {
+    if has_control(text) {
         return Err(Invalid::Control { what, text: text.escape_default().take(64).collect() });
     }
     Ok(())
+}
+
+/// Tells whether a text holds a control character. Nearly every text is plain ASCII, of which the
+/// bytes tell it.
+fn has_control(text: &str) -> bool {
+    let plain = text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    !plain && text.chars().any(char::is_control)
 }
 
 /// How large an event may be. The usual limits are the highest: what is larger does not pass every

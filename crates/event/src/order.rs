@@ -3,8 +3,13 @@
 //! A `Hand` is what one lane holds of one shard that its relay owns. It is memory only: when the
 //! relay dies, the next owner starts with an empty one and reads what the tables say.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+mod flight;
+mod lines;
 
+use std::collections::BTreeSet;
+
+use self::flight::{Flight, Out};
+use self::lines::Lines;
 use crate::{Address, Fence, Millis, Outcome, Row, Shelf};
 
 /// What the followers of a failing event do.
@@ -20,37 +25,15 @@ pub enum Order {
 /// A row's place in the line of its key: by birth. Rows that were born delayed (0) go by number.
 type Position = (i64, i64);
 
-#[derive(Debug)]
-struct Out {
-    key: Option<String>,
-    position: Position,
-    /// Whether it held its key's followers when it was taken.
-    holds: bool,
-    fence: Fence,
-    until: Millis,
-}
-
-#[derive(Debug, Default)]
-struct Line {
-    /// Rows of the key in flight.
-    out: usize,
-    /// Rows of the key that wait for another attempt, and hold its followers.
-    holders: BTreeSet<Position>,
-    /// The first hot row of the key that was passed over because of those.
-    waiting: Option<i64>,
-}
-
 /// What one lane holds of one shard: rows in flight, keys that wait, how far it has read.
 #[derive(Debug, Default)]
 pub struct Hand {
     order: Order,
     cursor: i64,
-    out: BTreeMap<Address, Out>,
-    lines: HashMap<String, Line>,
+    out: Flight,
+    lines: Lines,
     /// The claim under way: its fence, and until when it lasts.
     claim: (Fence, Millis),
-    /// Keys that the claim under way has taken rows of: more of them may follow in line.
-    fresh: HashSet<String>,
 }
 
 impl Hand {
@@ -66,8 +49,9 @@ impl Hand {
 
     /// Remembers a row that waits for another attempt, as the tables say at a take-over.
     pub fn hold(&mut self, key: Option<&str>, birth: i64, number: i64) {
-        if let (Order::Hold, Some(key)) = (self.order, key) {
-            self.line(key).holders.insert(position(Shelf::Later, birth, number));
+        if let Some(key) = self.ordered(key) {
+            let line = self.lines.enter(key);
+            self.lines[line].holders.insert(position(Shelf::Later, birth, number));
         }
     }
 
@@ -75,7 +59,11 @@ impl Hand {
     pub fn open(&mut self, fence: Fence, until: Millis) {
         debug_assert!(fence > self.claim.0, "{fence:?} after {:?}", self.claim.0);
         self.claim = (fence, until);
-        self.fresh.clear();
+    }
+
+    /// Returns the fence of the claim under way.
+    pub fn fence(&self) -> Fence {
+        self.claim.0
     }
 
     /// Passes over a hot row that another lane takes.
@@ -85,98 +73,105 @@ impl Hand {
 
     /// Tells whether a hot row would be taken if it were offered now.
     pub fn takes_hot(&self, address: Address, key: Option<&str>) -> bool {
-        if self.out.contains_key(&address) {
-            return false;
-        }
-        let (Order::Hold, Some(key)) = (self.order, key) else { return true };
-        let Some(line) = self.lines.get(key) else { return true };
-        let busy = (line.out > 0 && !self.fresh.contains(key)) || !line.holders.is_empty();
-        !busy && line.waiting.is_none_or(|first| first >= address.number)
+        let line = self.ordered(key).and_then(|key| self.lines.find(key));
+        !self.is_out(address) && line.is_none_or(|line| self.lets_pass(line, address.number))
+    }
+
+    /// Tells whether a hot row may be taken beside what its key's line holds: others of it may be
+    /// in flight only if this claim took them.
+    fn lets_pass(&self, line: usize, number: i64) -> bool {
+        let line = &self.lines[line];
+        let busy = (line.out > 0 && line.taken != self.claim.0) || !line.holders.is_empty();
+        !busy && line.waiting.is_none_or(|first| first >= number)
     }
 
     /// Offers the next hot row; `true` takes it. Rows must come in order of their numbers.
     pub fn offer_hot(&mut self, address: Address, key: Option<&str>) -> bool {
-        self.skip(address.number);
-        if self.takes_hot(address, key) {
-            self.take(address, key, position(Shelf::Hot, address.number, 0), false);
-            return true;
+        let number = address.number;
+        self.skip(number);
+        if self.is_out(address) {
+            return false;
         }
-        if let Some(key) = key.filter(|_| !self.out.contains_key(&address)) {
-            let line = self.line(key);
-            let first = line.waiting.unwrap_or(address.number);
-            line.waiting = Some(first.min(address.number));
+        let line = self.ordered(key).map(|key| self.lines.enter(key));
+        if let Some(at) = line.filter(|at| !self.lets_pass(*at, number)) {
+            let line = &mut self.lines[at];
+            line.waiting = Some(line.waiting.map_or(number, |first| first.min(number)));
+            return false;
         }
-        false
+        self.take(address, line, position(Shelf::Hot, number, 0), false);
+        true
     }
 
     /// Offers a later row that is due; `true` takes it. `birth` is its number when it was hot, or
     /// 0.
     pub fn offer_later(&mut self, address: Address, key: Option<&str>, birth: i64) -> bool {
-        if self.out.contains_key(&address) {
+        if self.is_out(address) {
             return false;
         }
         let position = position(Shelf::Later, birth, address.number);
+        let line = self.ordered(key).map(|key| self.lines.enter(key));
         let mut holds = false;
-        if let (Order::Hold, Some(key)) = (self.order, key) {
-            let fresh = self.fresh.contains(key);
-            let line = self.line(key);
+        if let Some(at) = line {
+            let line = &mut self.lines[at];
             let first = line.holders.first().is_none_or(|first| position <= *first);
-            if !first || (line.out > 0 && !fresh) {
+            if !first || (line.out > 0 && line.taken != self.claim.0) {
                 return false;
             }
             holds = line.holders.remove(&position);
         }
-        self.take(address, key, position, holds);
+        self.take(address, line, position, holds);
         true
     }
 
-    fn take(&mut self, address: Address, key: Option<&str>, position: Position, holds: bool) {
-        if let (Order::Hold, Some(key)) = (self.order, key) {
-            self.line(key).out += 1;
-            self.fresh.insert(key.to_owned());
+    fn take(&mut self, address: Address, line: Option<usize>, position: Position, holds: bool) {
+        let (fence, until) = self.claim;
+        if let Some(at) = line {
+            self.lines[at].out += 1;
+            self.lines[at].taken = fence;
         }
-        let ((fence, until), key) = (self.claim, key.map(str::to_owned));
-        self.out.insert(address, Out { key, position, holds, fence, until });
+        self.out.add(Out { address, line, position, holds, fence, until });
+    }
+
+    /// Tells whether a row is in flight.
+    pub fn is_out(&self, address: Address) -> bool {
+        self.out.get(address).is_some()
     }
 
     /// Tells whether a row is in flight under this fence.
     pub fn has(&self, address: Address, fence: Fence) -> bool {
-        self.out.get(&address).is_some_and(|out| out.fence == fence)
+        self.out.get(address).is_some_and(|out| out.fence == fence)
     }
 
     /// Takes an outcome in. Returns `false`, and changes nothing, when the row is not in flight
     /// under this fence.
     pub fn settle(&mut self, address: Address, fence: Fence, outcome: &Outcome) -> bool {
-        if !self.has(address, fence) {
-            return false;
-        }
-        let out = self.out.remove(&address).expect("the hand has it");
+        let Some(out) = self.out.take(address, fence) else { return false };
         let back = matches!(outcome, Outcome::Release { .. });
         if back && address.shelf == Shelf::Hot {
             self.cursor = self.cursor.min(address.number - 1);
         }
         let holds = matches!(outcome, Outcome::Retry { .. }) || (back && out.holds);
-        self.end(out, holds);
+        self.end(&out, holds);
         true
     }
 
     /// Lets go of the claims that have outlived their leases, and returns their rows by number. A
     /// hot one has lost its place: it waits in the later table now, and holds its key.
     pub fn lapse(&mut self, now: Millis) -> BTreeSet<Address> {
-        let overdue = self.out.iter().filter(|(_, out)| out.until <= now);
-        let overdue: BTreeSet<Address> = overdue.map(|(address, _)| *address).collect();
-        for address in &overdue {
-            if let Some(out) = self.out.remove(address) {
-                self.end(out, true);
+        let overdue: Vec<(Address, Fence)> =
+            self.outlived(now).map(|out| (out.address, out.fence)).collect();
+        for (address, fence) in &overdue {
+            if let Some(out) = self.out.take(*address, *fence) {
+                self.end(&out, true);
             }
         }
-        overdue
+        overdue.into_iter().map(|(address, _)| address).collect()
     }
 
     /// Takes a row out of its key's line; `holds` leaves it there as one that others wait for.
-    fn end(&mut self, out: Out, holds: bool) {
-        let (Order::Hold, Some(key)) = (self.order, &out.key) else { return };
-        let line = self.lines.get_mut(key).expect("a row in flight has its key's line");
+    fn end(&mut self, out: &Out, holds: bool) {
+        let Some(at) = out.line else { return };
+        let line = &mut self.lines[at];
         line.out -= 1;
         if holds {
             line.holders.insert(out.position);
@@ -185,23 +180,32 @@ impl Hand {
             if let Some(first) = line.waiting {
                 self.cursor = self.cursor.min(first - 1);
             }
-            self.lines.remove(key);
+            self.lines.end(at);
         }
     }
 
-    /// Returns the rows in flight.
-    pub fn in_flight(&self) -> impl Iterator<Item = Address> + '_ {
-        self.out.keys().copied()
+    fn outlived(&self, now: Millis) -> impl Iterator<Item = &Out> {
+        self.out.iter().filter(move |out| out.until <= now)
+    }
+
+    /// Returns the rows in flight, and until when.
+    pub fn in_flight(&self) -> impl Iterator<Item = (Address, Millis)> {
+        self.out.iter().map(|out| (out.address, out.until))
+    }
+
+    /// Returns the numbers of the hot rows in flight, and until when.
+    pub fn hot(&self) -> impl Iterator<Item = (i64, Millis)> {
+        self.out.hot().map(|out| (out.address.number, out.until))
     }
 
     /// Tells whether a claim of this hand has outlived its lease.
     pub fn overdue(&self, now: Millis) -> bool {
-        self.out.values().any(|out| out.until <= now)
+        self.outlived(now).next().is_some()
     }
 
     /// Tells whether nothing is in flight.
     pub fn is_empty(&self) -> bool {
-        self.out.is_empty()
+        self.out.iter().next().is_none()
     }
 
     /// Drops everything: the shard was lost, or taken anew.
@@ -209,8 +213,9 @@ impl Hand {
         *self = Hand::new(self.order);
     }
 
-    fn line(&mut self, key: &str) -> &mut Line {
-        self.lines.entry(key.to_owned()).or_default()
+    /// Returns a key whose order is kept.
+    fn ordered<'a>(&self, key: Option<&'a str>) -> Option<&'a str> {
+        key.filter(|_| self.order == Order::Hold)
     }
 }
 

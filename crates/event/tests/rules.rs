@@ -600,6 +600,5 @@ proptest! {
 
 /// Returns the hot rows in flight: what the lease row names.
 fn hot_out(hand: &Hand) -> BTreeSet<i64> {
-    let hot = hand.in_flight().filter(|address| address.shelf == Shelf::Hot);
-    hot.map(|address| address.number).collect()
+    hand.hot().map(|(number, _)| number).collect()
 }

@@ -219,7 +219,7 @@ impl Source for MemoryLane {
         if state.lease.owner != self.relay || state.lease.released {
             return Ok(());
         }
-        let back: Vec<Address> = hands[self.index].1.in_flight().collect();
+        let back: Vec<Address> = hands[self.index].1.in_flight().map(|(row, _)| row).collect();
         for entry in &mut state.entries {
             let Place::Waiting(shelf) = entry.row.place else { continue };
             if back.contains(&address(entry, shelf)) {

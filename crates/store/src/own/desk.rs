@@ -1,7 +1,7 @@
 //! One lane's part of what a relay holds: in each shard, how far it has read and what it has in
 //! flight.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use event::{Address, Claim, Fence, Hand, Millis, Moment, Order, Outcome, Shelf, Turns};
 
@@ -14,7 +14,6 @@ use crate::Lane;
 struct Kept {
     attempts: u32,
     trail: Vec<Moment>,
-    until: Millis,
 }
 
 /// Up to where a lane has looked at the later table, and in vain.
@@ -38,7 +37,8 @@ pub(crate) struct Desk {
     pub(crate) heard: u64,
     /// How many bytes of payload a row had at the last claim, about; the most before there was one.
     pub(crate) weight: usize,
-    parts: BTreeMap<u16, Part>,
+    /// The parts by shard.
+    parts: Vec<Option<Box<Part>>>,
 }
 
 /// One lane's part of one shard.
@@ -56,9 +56,7 @@ pub(crate) struct Part {
     /// Which later rows are not new, where no snapshot tells it.
     pub(crate) lag: Lag,
     /// The first hot row of a key that was offered and had to wait.
-    waiting: HashMap<String, i64>,
-    /// Hot rows in flight, and until when.
-    hot: BTreeMap<i64, Millis>,
+    waiting: hashbrown::HashMap<String, i64>,
     later: HashMap<i64, Kept>,
 }
 
@@ -66,17 +64,17 @@ impl Part {
     /// Offers a hot row to a hand whose cursor stood at `before`; `true` takes it. Below that, only
     /// a row that came late is new: one that waits comes again when the line of its key ends.
     pub(crate) fn offer_hot(&mut self, address: Address, key: Option<&str>, before: i64) -> bool {
-        if self.is_known(address.number, key, before) {
-            self.hand.skip(address.number);
+        let number = address.number;
+        let waits = self.waits(number, key);
+        if waits && number <= before || self.hand.is_out(address) {
+            self.hand.skip(number);
             return false;
         }
-        let number = address.number;
-        let waits = key.is_some_and(|key| self.waiting.get(key) == Some(&number));
         let taken = self.hand.offer_hot(address, key);
         match key {
             Some(key) if taken && waits => drop(self.waiting.remove(key)),
             Some(key) if !taken => {
-                let first = self.waiting.entry(key.to_owned()).or_insert(number);
+                let first = self.waiting.entry_ref(key).or_insert(number);
                 *first = number.min(*first);
             }
             _ => {}
@@ -84,15 +82,15 @@ impl Part {
         taken
     }
 
-    /// Tells whether a row is in flight, or was looked at and waits for the line of its key to end.
-    fn is_known(&self, number: i64, key: Option<&str>, before: i64) -> bool {
-        let waits = key.is_some_and(|key| self.waiting.get(key) == Some(&number));
-        self.hot.contains_key(&number) || waits && number <= before
+    /// Tells whether a row was looked at and waits for the line of its key to end.
+    fn waits(&self, number: i64, key: Option<&str>) -> bool {
+        key.is_some_and(|key| self.waiting.get(key) == Some(&number))
     }
 
     /// Tells whether a hot row would be taken if it were offered now.
     pub(crate) fn takes_hot(&self, address: Address, key: Option<&str>, before: i64) -> bool {
-        !self.is_known(address.number, key, before) && self.hand.takes_hot(address, key)
+        let known = address.number <= before && self.waits(address.number, key);
+        !known && self.hand.takes_hot(address, key)
     }
 
     fn new(order: Order) -> Part {
@@ -104,8 +102,7 @@ impl Part {
             late: Late::default(),
             below: Below::default(),
             lag: Lag::default(),
-            waiting: HashMap::new(),
-            hot: BTreeMap::new(),
+            waiting: hashbrown::HashMap::new(),
             later: HashMap::new(),
         }
     }
@@ -121,29 +118,34 @@ impl Desk {
             mixed: false,
             heard: 0,
             weight: usize::MAX,
-            parts: BTreeMap::new(),
+            parts: Vec::new(),
         }
     }
 
     /// Returns the lane's part of a shard.
     pub(crate) fn part(&mut self, shard: u16) -> &mut Part {
-        let order = self.lane.order;
-        self.parts.entry(shard).or_insert_with(|| Part::new(order))
+        let at = usize::from(shard);
+        if self.parts.len() <= at {
+            self.parts.resize_with(at + 1, || None);
+        }
+        self.parts[at].get_or_insert_with(|| Box::new(Part::new(self.lane.order)))
     }
 
     /// Returns the lane's part of a shard, if it ever looked there.
     pub(crate) fn known(&self, shard: u16) -> Option<&Part> {
-        self.parts.get(&shard)
+        self.parts.get(usize::from(shard))?.as_deref()
     }
 
     /// Returns the number after which the lane has not looked at hot rows of a shard.
     pub(crate) fn cursor(&self, shard: u16) -> i64 {
-        self.parts.get(&shard).map_or(0, |part| part.hand.cursor())
+        self.known(shard).map_or(0, |part| part.hand.cursor())
     }
 
     /// Starts a shard again with nothing.
     pub(crate) fn clear(&mut self, shard: u16) {
-        self.parts.remove(&shard);
+        if let Some(part) = self.parts.get_mut(usize::from(shard)) {
+            *part = None;
+        }
         self.seen = None;
     }
 
@@ -155,50 +157,34 @@ impl Desk {
 
     /// Tells whether a claim has outlived its lease.
     pub(crate) fn overdue(&self, shard: u16, now: Millis) -> bool {
-        self.parts.get(&shard).is_some_and(|part| part.hand.overdue(now))
+        self.known(shard).is_some_and(|part| part.hand.overdue(now))
     }
 
     /// Tells whether nothing of a shard is in flight.
     pub(crate) fn is_quiet(&self, shard: u16) -> bool {
-        self.parts.get(&shard).is_none_or(|part| part.hand.is_empty())
+        self.known(shard).is_none_or(|part| part.hand.is_empty())
     }
 
-    /// Remembers a claim that the hand has taken.
-    pub(crate) fn keep(&mut self, claim: &Claim, until: Millis, trail: Vec<Moment>) {
-        let number = claim.address.number;
-        let part = self.part(claim.address.shard);
-        match claim.address.shelf {
-            Shelf::Hot => {
-                part.hot.insert(number, until);
-            }
-            Shelf::Later => {
-                part.later.insert(number, Kept { attempts: claim.attempt, trail, until });
-            }
-        }
+    /// Remembers what a later row had behind it that the hand has taken.
+    pub(crate) fn keep(&mut self, claim: &Claim, trail: Vec<Moment>) {
+        let kept = Kept { attempts: claim.attempt, trail };
+        self.part(claim.address.shard).later.insert(claim.address.number, kept);
     }
 
     /// Returns the rows of a shard whose claims have outlived their leases.
     pub(crate) fn outlived(&self, shard: u16, now: Millis) -> Vec<Address> {
-        let Some(part) = self.parts.get(&shard) else { return Vec::new() };
-        let hot = part.hot.iter().filter(|(_, until)| **until <= now);
-        let hot = hot.map(|(number, _)| Address { shelf: Shelf::Hot, shard, number: *number });
-        let later = part.later.iter().filter(|(_, kept)| kept.until <= now);
-        let later =
-            later.map(|(number, _)| Address { shelf: Shelf::Later, shard, number: *number });
-        hot.chain(later).collect()
+        let out = self.known(shard).into_iter().flat_map(|part| part.hand.in_flight());
+        out.filter(|(_, until)| *until <= now).map(|(address, _)| address).collect()
     }
 
     /// Lets go of the claims that have outlived their leases. Returns their hot rows; later rows
     /// are due by their own time.
     pub(crate) fn lapse(&mut self, shard: u16, now: Millis) -> Vec<(i64, Millis)> {
         let part = self.part(shard);
+        let hot = part.hand.hot().filter(|(_, until)| *until <= now).collect();
         let lapsed = part.hand.lapse(now);
-        let mut hot = Vec::new();
-        for Address { shelf, number, .. } in &lapsed {
-            match shelf {
-                Shelf::Hot => hot.extend(part.hot.remove(number).map(|until| (*number, until))),
-                Shelf::Later => drop(part.later.remove(number)),
-            }
+        for Address { number, .. } in lapsed.iter().filter(|row| row.shelf == Shelf::Later) {
+            part.later.remove(number);
         }
         if !lapsed.is_empty() {
             self.seen = None;
@@ -208,12 +194,12 @@ impl Desk {
 
     /// Returns what a row had behind it that is in flight under this fence.
     pub(crate) fn in_flight(&self, address: Address, fence: Fence) -> Option<(u32, &[Moment])> {
-        let part = self.parts.get(&address.shard)?;
+        let part = self.known(address.shard)?;
         if !part.hand.has(address, fence) {
             return None;
         }
         match address.shelf {
-            Shelf::Hot => part.hot.contains_key(&address.number).then_some((1, &[])),
+            Shelf::Hot => Some((1, &[])),
             Shelf::Later => {
                 part.later.get(&address.number).map(|kept| (kept.attempts, &kept.trail[..]))
             }
@@ -229,13 +215,8 @@ impl Desk {
         now: Millis,
     ) {
         let part = self.part(address.shard);
-        match address.shelf {
-            Shelf::Hot => {
-                part.hot.remove(&address.number);
-            }
-            Shelf::Later => {
-                part.later.remove(&address.number);
-            }
+        if address.shelf == Shelf::Later {
+            part.later.remove(&address.number);
         }
         part.hand.settle(address, fence, outcome);
         part.passed.spoil(now);
@@ -244,8 +225,7 @@ impl Desk {
 
     /// Returns the hot rows of a shard in flight, and until when.
     pub(crate) fn hot(&self, shard: u16) -> impl Iterator<Item = (i64, Millis)> + '_ {
-        let part = self.parts.get(&shard);
-        part.into_iter().flat_map(|part| part.hot.iter().map(|(seq, until)| (*seq, *until)))
+        self.known(shard).into_iter().flat_map(|part| part.hand.hot())
     }
 
     pub(crate) fn hot_out(&self, shard: u16) -> BTreeSet<i64> {
@@ -253,7 +233,7 @@ impl Desk {
     }
 
     pub(crate) fn later_out(&self, shard: u16) -> impl Iterator<Item = i64> + '_ {
-        self.parts.get(&shard).into_iter().flat_map(|part| part.later.keys().copied())
+        self.known(shard).into_iter().flat_map(|part| part.later.keys().copied())
     }
 }
 
@@ -269,11 +249,7 @@ mod tests {
     fn a_row_in_flight_behind_a_released_one_is_passed() {
         let mut part = Part::new(Order::Hold);
         part.hand.open(Fence(1), Millis(1));
-        for number in [4, 5] {
-            assert!(part.offer_hot(hot(number), None, 0));
-            part.hot.insert(number, Millis(1));
-        }
-        part.hot.remove(&4);
+        assert!(part.offer_hot(hot(4), None, 0) && part.offer_hot(hot(5), None, 0));
         let release = Outcome::Release { after: std::time::Duration::ZERO };
         assert!(part.hand.settle(hot(4), Fence(1), &release));
         part.hand.open(Fence(2), Millis(1));

@@ -119,6 +119,15 @@ impl Holding {
         let hot = self.desks.iter().flat_map(|desk| desk.hot(shard));
         batches(hot.filter(|(seq, _)| !less.contains(seq)))
     }
+
+    /// Returns the hot rows of a shard in flight one by one, in the order in which their claims
+    /// end.
+    pub(crate) fn flight(&self, shard: u16) -> Vec<(i64, Millis)> {
+        let mut hot: Vec<(i64, Millis)> =
+            self.desks.iter().flat_map(|desk| desk.hot(shard)).collect();
+        hot.sort_by_key(|(_, until)| *until);
+        hot
+    }
 }
 
 /// Puts hot rows together by when their claims end.

@@ -88,32 +88,37 @@ impl Pick<'_> {
         let Shown { line, seen, from, cut } = shown;
         let mut holding = base.holding();
         let desk = &holding.desks[self.lane];
-        let before: BTreeMap<u16, i64> =
-            from.keys().map(|shard| (*shard, desk.cursor(*shard))).collect();
-        let mut last: BTreeMap<u16, Option<i64>> = BTreeMap::new();
+        let met = |(shard, from): (u16, i64)| Met {
+            shard,
+            from,
+            before: desk.cursor(shard),
+            last: None,
+            stirs: false,
+            taken: false,
+        };
+        let mut met: Vec<Met> = from.into_iter().map(met).collect();
         let (mut stopped, mut reached) = (false, None);
         for (seq, shard, row) in line {
-            let last = last.entry(shard).or_default();
-            if seq > before[&shard] {
-                self.stirred.insert(shard);
-            }
-            stopped =
-                stopped || !self.take_hot::<D>(&mut holding, &row, (seq, shard), before[&shard])?;
+            let of = met.binary_search_by_key(&shard, |met| met.shard);
+            let of = &mut met[of.expect("only shards that were looked at are shown")];
+            of.last.get_or_insert_default();
+            of.stirs |= seq > of.before;
+            stopped = stopped || !self.take_hot::<D>(&mut holding, &row, seq, of)?;
             if !stopped {
-                *last = Some(seq);
+                of.last = Some(Some(seq));
                 reached = Some(seq);
                 D::passed(holding.desks[self.lane].part(shard), seq);
             }
         }
-        let desk = &mut holding.desks[self.lane];
-        for (shard, before) in before {
-            let (from, shown, open) = (from[&shard], last.get(&shard).copied(), cut || stopped);
-            let sighted = Sighted { from, before, shown, reached, open };
+        for Met { shard, from, before, last: shown, stirs, taken } in met {
+            self.stirred.extend((stirs || taken).then_some(shard));
+            self.changed.extend(taken.then_some(shard));
             // Competing relays each have an order of their own.
             if let (Some(last), None) = (shown.flatten(), &self.rivals) {
                 self.stage_mut(shard).front = last;
             }
-            D::saw(desk.part(shard), &seen, &sighted);
+            let sighted = Sighted { from, before, shown, reached, open: cut || stopped };
+            D::saw(holding.desks[self.lane].part(shard), &seen, &sighted);
         }
         Ok(stopped)
     }
@@ -123,12 +128,13 @@ impl Pick<'_> {
         &mut self,
         holding: &mut Holding,
         row: &D::Row,
-        (seq, shard): (i64, u16),
-        before: i64,
+        seq: i64,
+        of: &mut Met,
     ) -> Result<bool, Fault> {
         if self.taken() == self.room.want.limit && !self.goes_on(holding) {
             return Ok(false);
         }
+        let Met { shard, before, .. } = *of;
         let desk = &mut holding.desks[self.lane];
         if !desk.lane.topics.take(D::topic(row)?) {
             desk.part(shard).hand.skip(seq);
@@ -152,22 +158,34 @@ impl Pick<'_> {
         if needs_room && !self.room.fits(size, self.taken()) && !self.goes_on(holding) {
             return Ok(false);
         }
-        let desk = &mut holding.desks[self.lane];
-        if self.rivals.is_some() {
-            desk.part(shard).hand.skip(seq);
-            let (fence, due) = (Fence::default(), event.created);
-            self.claims.push(Claim { event, address, fence, due, attempt: 1, unexplained: 0 });
-            self.room.fill(size);
+        let part = holding.desks[self.lane].part(shard);
+        let fence = if self.rivals.is_some() {
+            part.hand.skip(seq);
+            Fence::default()
+        } else if part.offer_hot(address, key, before) {
+            of.taken = true;
+            part.hand.fence()
+        } else {
             return Ok(true);
-        }
-        if desk.part(shard).offer_hot(address, event.key.as_deref(), before) {
-            let (fence, due) = (self.stage(shard).held.newest, event.created);
-            let claim = Claim { event, address, fence, due, attempt: 1, unexplained: 0 };
-            desk.keep(&claim, self.until, Vec::new());
-            self.claims.push(claim);
-            self.room.fill(size);
-            self.change(vec![shard]);
-        }
+        };
+        let due = event.created;
+        self.claims.push(Claim { event, address, fence, due, attempt: 1, unexplained: 0 });
+        self.room.fill(size);
         Ok(true)
     }
+}
+
+/// What one look has met of one shard.
+struct Met {
+    shard: u16,
+    /// Where the look was to begin.
+    from: i64,
+    /// Where the cursor stood.
+    before: i64,
+    /// The last row that was offered, if one was, and if any was shown.
+    last: Option<Option<i64>>,
+    /// Whether rows were shown that stand beyond the cursor.
+    stirs: bool,
+    /// Whether rows were taken.
+    taken: bool,
 }

@@ -49,7 +49,7 @@ impl Pick<'_> {
                 Ok(event) => {
                     let due = due.due;
                     let claim = Claim { event, address, fence, due, attempt, unexplained };
-                    desk.keep(&claim, self.until, trail);
+                    desk.keep(&claim, trail);
                     self.claims.push(claim);
                 }
                 Err(cause) => {

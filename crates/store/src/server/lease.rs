@@ -35,9 +35,7 @@ pub(crate) struct Renewal {
 impl Renewal {
     /// Renews a lease in whose shard other hot rows are in flight than its row names.
     pub(super) fn naming(holding: &Holding, shard: u16, held: Held) -> Renewal {
-        let batches = holding.out(shard, &BTreeSet::new()).into_iter();
-        let out = batches.flat_map(|(until, seqs)| seqs.into_iter().map(move |seq| (seq, until)));
-        Renewal { shard, held, out: Some(out.collect()) }
+        Renewal { shard, held, out: Some(holding.flight(shard)) }
     }
 }
 

@@ -85,9 +85,7 @@ impl Pick {
             return Ok(Next::Passed);
         }
         self.room.fill(event.payload.len());
-        let claim = self.claim_of(event, address.number);
-        desk.keep(&claim, self.until, Vec::new());
-        self.claims.push(claim);
+        self.claims.push(self.claim_of(event, address.number));
         self.named = true;
         Ok(Next::Taken)
     }
@@ -176,11 +174,7 @@ impl Pick {
         for number in numbers {
             let row = rows.remove(number).expect("a row that was just read is still there");
             match rows::event(&row, 1)? {
-                Ok(event) => {
-                    let claim = self.claim_of(event, *number);
-                    desk.keep(&claim, self.until, Vec::new());
-                    self.claims.push(claim);
-                }
+                Ok(event) => self.claims.push(self.claim_of(event, *number)),
                 Err(cause) => {
                     let address = address(Shelf::Hot, *number);
                     desk.settle(address, self.fence, &Outcome::Dead(cause.clone()), self.now);

@@ -129,7 +129,7 @@ impl Pick {
                 Ok(event) => {
                     let fence = self.fence;
                     let claim = Claim { event, address, fence, due, attempt, unexplained };
-                    desk.keep(&claim, self.until, rows::trail(&row, 10)?);
+                    desk.keep(&claim, rows::trail(&row, 10)?);
                     self.claims.push(claim);
                 }
                 Err(cause) => {
