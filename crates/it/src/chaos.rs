@@ -238,7 +238,7 @@ async fn learn(
         came,
         sent: sent.collect(),
         left: left(&mut *session).await?,
-        counted: number(&mut *session, "SELECT sum(sent) FROM outbox_lease").await?,
+        counted: number(&mut *session, home.counted()).await?,
         changes: home::changes(&mut *session).await?,
         waits,
         calm,

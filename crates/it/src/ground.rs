@@ -287,9 +287,11 @@ impl Ground for ServerGround {
         }
         let lease = format!(
             "UPDATE {table}_lease SET owner = '', fence = 0, since = 0, lease_until = 0, \
-             sent = 0, {out} = '{empty}'{until}"
+             {out} = '{empty}'{until}"
         );
         session.run(lease).await.expect("nobody holds a row");
+        let tally = format!("UPDATE {table}_tally SET owner = '', since = 0, sent = 0");
+        session.run(tally).await.expect("nobody holds a row");
         session.close().await.expect("the session ends");
         let mut left = LEFT.lock().expect("nothing panics while the list is open");
         left.push((self.server.to_owned(), *shards, table.clone()));

@@ -68,7 +68,7 @@ impl Facts {
             find("left", self.left, "rows that are not sent at the end"),
             find("missent", self.missent(), "sent rows that are missing, double or of nobody"),
             find("unproven", self.unproven(), "sent rows without the receipt of an arrival"),
-            find("miscounted", self.miscounted(), "difference of the leases' counters to commits"),
+            find("miscounted", self.miscounted(), "difference of the relays' own count to commits"),
             find("stale writes", self.stale(), "changes by a relay that was not the owner"),
             Finding { name: "waits", count: waits, what: "INSERTs that waited for a relay" },
             Finding { name: "twice", count: twice, what: "arrivals again without a fault" },

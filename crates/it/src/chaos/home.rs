@@ -87,6 +87,10 @@ pub(super) trait Home: Send + Sync {
     async fn account(&self, relay: &str) -> Result<String>;
     /// Says how producers that wait for a relay are looked for. `None` where waiting is the rule.
     fn watch(&self) -> Option<Watch>;
+    /// Says how to ask how many were published by the relays' own count.
+    fn counted(&self) -> &'static str {
+        "SELECT sum(sent) FROM outbox_tally"
+    }
     /// Leaves nothing behind.
     async fn leave(&self) -> Result<()>;
 }

@@ -48,7 +48,7 @@ SELECT clock.now,
     (SELECT count(*) FROM {outbox}_later WHERE unexplained > 0 AND due_at > clock.now) AS later_out,
     (SELECT count(*) FROM (SELECT 1 FROM {outbox}_dead LIMIT $2) AS counted) AS dead,
     span.dead_last - span.dead_first + 1 AS dead_span,
-    (SELECT sum(sent)::bigint FROM {outbox}_lease) AS sent,
+    (SELECT sum(sent)::bigint FROM {outbox}_tally) AS sent,
     (SELECT min(hot_due) FROM edge) AS hot_due,
     (SELECT min(until) FROM flight WHERE NOT live AND until <= clock.now AND there) AS lapsed_due,
     (SELECT min(later_due) FROM edge) AS later_due

@@ -1,5 +1,5 @@
--- Counts what competing relays have published, in one of the lease rows.
+-- Counts what competing relays have published, in one of the tallies.
 -- $1 the shard, $2 how many.
--- Index: the primary key of the lease. Locks: the one row.
-UPDATE {outbox}_lease AS lease SET sent = lease.sent + $2
-WHERE lease.name = 'shard:' || $1::smallint
+-- Index: the primary key of the tally. Locks: the one row.
+UPDATE {outbox}_tally AS tally SET sent = tally.sent + $2
+WHERE tally.shard = $1

@@ -2,29 +2,37 @@
 -- taken since, and nothing of it was changed.
 -- $1 the clock or NULL for the database's, $2 the owner, $3 shards, $4 since when they are ours,
 -- $5 from where and $6 up to where their rows stand among $7, the numbers, which rise in each; $8
--- broker ids in the same order, or NULL if there is none.
--- Index: the primary keys of the lease and of the hot table. Locks: the leases named, in one order
+-- shards, $9 from which number and $10 up to which one: the same rows, as runs of neighbours; $11
+-- what the destinations called them, in the order of $7, or NULL if nothing.
+-- Index: the primary keys of the tally and of the hot table. Locks: the tallies named, in one order
 -- for everybody, and the rows that move.
 WITH want AS MATERIALIZED (
-    SELECT lease.name, named.shard, named.since, named.first, named.last
+    SELECT tally.shard, named.first, named.last
     FROM unnest($3::smallint[], $4::bigint[], $5::integer[], $6::integer[])
         AS named (shard, since, first, last)
-    JOIN {outbox}_lease AS lease ON lease.name = 'shard:' || named.shard
-    WHERE lease.owner = $2 AND lease.since = named.since
-    ORDER BY lease.name
-    FOR NO KEY UPDATE OF lease
+    JOIN {outbox}_tally AS tally ON tally.shard = named.shard
+    WHERE tally.owner = $2 AND tally.since = named.since
+    ORDER BY tally.shard
+    FOR NO KEY UPDATE OF tally
 ),
 counted AS (
-    UPDATE {outbox}_lease AS lease SET sent = lease.sent + want.last - want.first + 1
+    UPDATE {outbox}_tally AS tally SET sent = tally.sent + want.last - want.first + 1
     FROM want
-    WHERE lease.name = want.name AND lease.owner = $2 AND lease.since = want.since
+    WHERE tally.shard = want.shard
     RETURNING want.shard, want.first, want.last
+),
+line AS MATERIALIZED (
+    SELECT shard, first, ($7::bigint[])[first:last] AS seqs FROM counted
 ),
 gone AS (
     DELETE FROM {outbox} AS hot WHERE hot.ctid = ANY (ARRAY(
-        SELECT near.ctid FROM counted CROSS JOIN LATERAL (
-            SELECT hot.ctid FROM {outbox} AS hot WHERE hot.shard = counted.shard
-                AND hot.seq = ANY (($7::bigint[])[counted.first:counted.last])
+        SELECT near.ctid FROM unnest($8::smallint[], $9::bigint[], $10::bigint[])
+            AS run (shard, low, high)
+        JOIN line ON line.shard = run.shard
+        CROSS JOIN LATERAL (
+            SELECT hot.ctid FROM {outbox} AS hot WHERE hot.shard = run.shard
+                AND hot.seq >= run.low AND hot.seq <= run.high
+                AND line.seqs[width_bucket(hot.seq, line.seqs)] = hot.seq
             OFFSET 0
         ) AS near
     ))
@@ -36,10 +44,11 @@ kept AS (
         headers, created_at, attempts, broker_message_id, sent_at)
     SELECT gone.seq, gone.event_id, gone.topic, gone.event_type, gone.biz_key, gone.payload,
         gone.payload_bytes, gone.headers, gone.created_at, 1,
-        ($8::text[])[counted.first - 1 + width_bucket(gone.seq,
-            ($7::bigint[])[counted.first:counted.last])],
+        CASE WHEN $11::text[] IS NOT NULL THEN (
+            SELECT ($11)[line.first - 1 + width_bucket(gone.seq, line.seqs)]
+            FROM line WHERE line.shard = gone.shard) END,
         coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
-    FROM gone JOIN counted ON counted.shard = gone.shard
+    FROM gone
 )
 SELECT shard,
     coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now

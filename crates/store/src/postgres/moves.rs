@@ -17,6 +17,10 @@ fn each<T, U>(rows: &[End<T>], of: impl Fn(&T) -> U) -> Vec<U> {
     rows.iter().map(|end| of(&end.said)).collect()
 }
 
+/// How far apart two numbers of a shard may be and still be looked for in one go: other shards have
+/// most of those between.
+const NEAR: i64 = 32;
+
 /// Published rows, shard by shard, as the statements take them.
 #[derive(Default)]
 struct ByShard {
@@ -26,6 +30,10 @@ struct ByShard {
     /// The rows, which rise in each shard.
     numbers: Vec<i64>,
     broker_ids: Vec<Option<String>>,
+    /// The same rows as runs of neighbours: shards, first and last numbers.
+    run_shards: Vec<i16>,
+    lows: Vec<i64>,
+    highs: Vec<i64>,
 }
 
 impl ByShard {
@@ -36,7 +44,10 @@ impl ByShard {
         for shard in owned.iter().map(|one| one.shard) {
             by_shard.first.push(count(&by_shard.numbers) + 1);
             let from = rows.partition_point(|end| end.address.shard < shard);
-            for end in rows[from..].iter().take_while(|end| end.address.shard == shard) {
+            let rows = rows[from..].iter().take_while(|end| end.address.shard == shard);
+            let mut run = None;
+            for end in rows {
+                by_shard.run(&mut run, shard, end.address.number);
                 by_shard.numbers.push(end.address.number);
                 by_shard.broker_ids.push(end.said.clone());
             }
@@ -45,17 +56,27 @@ impl ByShard {
         by_shard
     }
 
+    /// Continues a shard's run, whose last number is given, or begins another.
+    fn run(&mut self, run: &mut Option<i64>, shard: u16, seq: i64) {
+        match (run.replace(seq), self.highs.last_mut()) {
+            (Some(last), Some(high)) if seq - last <= NEAR => *high = seq,
+            _ => {
+                self.run_shards.push(number(shard));
+                self.lows.push(seq);
+                self.highs.push(seq);
+            }
+        }
+    }
+
     /// Returns what the destinations called the rows, if they called any.
     fn broker_ids(&self) -> Option<&[Option<String>]> {
         self.broker_ids.iter().any(Option::is_some).then_some(&self.broker_ids)
     }
 }
 
-/// Shards, what their lease rows must show, and how many were published.
-fn leases(owned: &[Owned]) -> (Vec<i16>, Vec<i64>, Vec<i64>) {
-    let shards = owned.iter().map(|one| number(one.shard)).collect();
-    let marks = owned.iter().map(|one| one.mark.0).collect();
-    (shards, marks, owned.iter().map(|one| one.done).collect())
+/// Shards, and what their rows must show.
+fn marks(owned: &[Owned]) -> (Vec<i16>, Vec<i64>) {
+    owned.iter().map(|one| (number(one.shard), one.mark.0)).unzip()
 }
 
 fn kept(answer: &[sqlx::postgres::PgRow]) -> Result<Kept, Fault> {
@@ -79,9 +100,14 @@ impl Moves for Postgres {
         shards: &[Owned],
         back: &[i64],
     ) -> Result<Kept, Fault> {
-        let (shards, marks, done) = leases(shards);
+        let done: Vec<i64> = shards.iter().map(|one| one.done).collect();
+        let (shards, marks) = marks(shards);
+        if !back.is_empty() {
+            let query = self.sql.unname.query().bind(owner).bind(&shards).bind(&marks);
+            query.bind(back).execute(&mut *conn).await?;
+        }
         let query = self.sql.settle.query().bind(now).bind(owner);
-        let query = query.bind(shards).bind(marks).bind(done).bind(back);
+        let query = query.bind(shards).bind(marks).bind(done);
         kept(&query.fetch_all(conn).await?)
     }
 
@@ -95,10 +121,11 @@ impl Moves for Postgres {
         history: bool,
     ) -> Result<Kept, Fault> {
         let by_shard = ByShard::of(shards, rows);
-        let (shards, marks, _) = leases(shards);
+        let (shards, marks) = marks(shards);
         let sql = if history { &self.sql.settle_sent } else { &self.sql.settle_gone };
         let query = sql.query().bind(now).bind(owner).bind(shards).bind(marks);
         let query = query.bind(&by_shard.first).bind(&by_shard.last).bind(&by_shard.numbers);
+        let query = query.bind(&by_shard.run_shards).bind(&by_shard.lows).bind(&by_shard.highs);
         let query = if history { query.bind(by_shard.broker_ids()) } else { query };
         kept(&query.fetch_all(conn).await?)
     }

@@ -20,7 +20,7 @@ pub(super) async fn plan_of(sql: &Sql, conn: &mut PgConnection) -> Result<Vec<St
 
 /// Statements that sort what they have found: as much as a page, a claim or an identity has, or one
 /// row of each shard.
-const SORTING: [&str; 25] = [
+const SORTING: [&str; 26] = [
     "behind",
     "dead_hot",
     "dead_later",
@@ -46,6 +46,7 @@ const SORTING: [&str; 25] = [
     "settle_gone",
     "settle_sent",
     "trim_sent",
+    "unname",
 ];
 
 /// The tables that may be large, by how their names end.

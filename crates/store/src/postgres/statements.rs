@@ -46,12 +46,13 @@ impl Sql {
 
 /// Reads which indexes a statement's header names.
 fn indexes(file: &str, table: &str) -> Vec<String> {
-    const KEYS: [(&str, &str); 5] = [
+    const KEYS: [(&str, &str); 6] = [
         ("hot table", "pkey"),
         ("later table", "later_pkey"),
         ("inbox", "inbox_pkey"),
         ("lease", "lease_pkey"),
         ("relays", "relay_pkey"),
+        ("tally", "tally_pkey"),
     ];
     let header = Header::of(file);
     let own = header.indexes().map(|name| name.replace("{outbox}", table));
@@ -69,7 +70,7 @@ statements! {
     lock members move_free move_hot new_later others put put_later read_hot read_version
     release_later renew requeue requeue_order retry_hot retry_later return_later see settle
     settle_gone settle_sent shards still strategy take take_chores take_in trim_inbox trim_relays
-    trim_sent win_free win_later write_strategy write_version
+    trim_sent unname win_free win_later write_strategy write_version
 }
 
 /// The migrations, oldest first; the first makes the version table and counts as none.

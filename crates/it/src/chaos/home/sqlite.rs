@@ -79,6 +79,10 @@ impl Home for File {
         None
     }
 
+    fn counted(&self) -> &'static str {
+        "SELECT sum(sent) FROM outbox_lease"
+    }
+
     async fn leave(&self) -> Result<()> {
         Ok(())
     }

@@ -105,6 +105,7 @@ async fn the_service_puts_and_takes_in_and_can_do_nothing_else(place: &Place) {
         "SELECT payload FROM {outbox}",
         "DELETE FROM {outbox}_later",
         "UPDATE {outbox}_lease SET owner = 'me'",
+        "UPDATE {outbox}_tally SET owner = 'me'",
         "INSERT INTO {outbox} (seq, topic, event_type, payload) VALUES (1, 't', 'T', '{}')",
     ];
     refused(&setup, &denied).await;
@@ -138,6 +139,7 @@ async fn the_relay_does_its_work_and_reads_no_business_table(place: &mut Place) 
         "SELECT id FROM {outbox}_orders",
         "DROP TABLE {outbox}",
         "DELETE FROM {outbox}_lease",
+        "DELETE FROM {outbox}_tally",
         "TRUNCATE TABLE {outbox}_dead",
     ];
     refused(&setup, &denied).await;

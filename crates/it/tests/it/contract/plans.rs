@@ -37,7 +37,7 @@ async fn measure(session: &mut Session, table: &str) {
     if session.is_postgres() {
         return session.run("VACUUM ANALYZE").await.unwrap();
     }
-    let all = ["", "_later", "_dead", "_sent", "_inbox", "_lease"];
+    let all = ["", "_later", "_dead", "_sent", "_inbox", "_lease", "_tally"];
     let all: Vec<String> = all.iter().map(|end| format!("{table}{end}")).collect();
     session.run(format!("ANALYZE TABLE {}", all.join(", "))).await.unwrap();
 }

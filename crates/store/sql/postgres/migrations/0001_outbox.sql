@@ -142,8 +142,8 @@ CREATE INDEX {outbox}_sent_created ON {outbox}_sent (created_at);
 
 -- Who owns what, and until when. `fence` is the newest claim's, and `since` the one with which the
 -- lease was taken. `out_seq` names the hot rows in flight, and `out_until` when their claims end.
--- `sent` counts for ever. The owner of `strategy` is the strategy with which the outbox is claimed,
--- once anybody has. Most of each page is left free, so that a renewal stays on it.
+-- The owner of `strategy` is the strategy with which the outbox is claimed, once anybody has. Most
+-- of each page is left free, so that a renewal stays on it.
 CREATE TABLE {outbox}_lease (
     name text COLLATE "C" PRIMARY KEY,
     shard smallint,
@@ -152,12 +152,21 @@ CREATE TABLE {outbox}_lease (
     since bigint NOT NULL DEFAULT 0,
     lease_until bigint NOT NULL DEFAULT 0,
     out_seq bigint[] NOT NULL DEFAULT '{}',
-    out_until bigint[] NOT NULL DEFAULT '{}',
-    sent bigint NOT NULL DEFAULT 0
+    out_until bigint[] NOT NULL DEFAULT '{}'
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 INSERT INTO {outbox}_lease (name, shard)
 SELECT 'shard:' || shard, shard FROM generate_series(0, {mask}) AS shard;
 INSERT INTO {outbox}_lease (name) VALUES ('chores'), ('strategy');
+
+-- What a settlement goes by, so that it waits for no renewal: who owns the shard and since when, as
+-- its lease says, and how many were ever published. Whoever opens both opens the lease first.
+CREATE TABLE {outbox}_tally (
+    shard smallint PRIMARY KEY,
+    owner text NOT NULL DEFAULT '',
+    since bigint NOT NULL DEFAULT 0,
+    sent bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+INSERT INTO {outbox}_tally (shard) SELECT generate_series(0, {mask});
 
 -- Which relays are there. A relay that is not seen in time has no share of the shards.
 CREATE TABLE {outbox}_relay (
