@@ -143,7 +143,9 @@ impl Lane {
         if claims.is_empty() {
             return Ok(Next::Wait);
         }
-        let (mut ends, mut events, mut offered) = (Vec::new(), Vec::new(), Vec::new());
+        let room = claims.len();
+        let (mut ends, mut offered) = (Vec::with_capacity(room), Vec::with_capacity(room));
+        let mut events = Vec::with_capacity(room);
         for claim in claims {
             if let Some(outcome) = self.hopeless(&claim) {
                 ends.push(claim.end(outcome));

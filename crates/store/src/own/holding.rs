@@ -23,7 +23,8 @@ pub(crate) struct Holding {
     owner: String,
     /// Counts the servers that it was about: what was read under another number holds no more.
     pub(crate) era: u64,
-    held: BTreeMap<u16, Held>,
+    /// How each shard is held, by its number.
+    held: Vec<Option<Held>>,
     /// Counts how often shards were taken or let go: what was seen before is not about these.
     pub(crate) changes: u64,
     /// How long the newest claim wanted its lease to last.
@@ -33,22 +34,23 @@ pub(crate) struct Holding {
 
 impl Holding {
     pub(crate) fn new(owner: String) -> Holding {
-        let (held, desks) = (BTreeMap::new(), Vec::new());
+        let (held, desks) = (Vec::new(), Vec::new());
         Holding { owner, era: 0, held, changes: 0, lease: Duration::ZERO, desks }
     }
 
     /// Returns how a shard is held.
     pub(crate) fn held(&self, shard: u16) -> Option<Held> {
-        self.held.get(&shard).copied()
+        self.held.get(usize::from(shard)).copied().flatten()
     }
 
     /// Returns the shards that are held.
     pub(crate) fn shards(&self) -> Vec<u16> {
-        self.held.keys().copied().collect()
+        let held = (0..).zip(&self.held).filter(|(_, held)| held.is_some());
+        held.map(|(shard, _)| shard).collect()
     }
 
     fn mine(&self, look: &Look) -> bool {
-        let held = self.held.get(&look.shard).is_some_and(|held| held.mark == look.mark);
+        let held = self.held(look.shard).is_some_and(|held| held.mark == look.mark);
         look.owner == self.owner && held && look.until > Millis(0)
     }
 
@@ -80,24 +82,28 @@ impl Holding {
     /// Tells whether the lease was lost to another relay. Only a higher mark proves it: a look
     /// that is older than what is held shows a lower one.
     pub(crate) fn lost(&self, look: &Look) -> bool {
-        self.held.get(&look.shard).is_some_and(|held| look.mark > held.mark)
+        self.held(look.shard).is_some_and(|held| look.mark > held.mark)
     }
 
     /// Starts under a new fence, with nothing in flight.
     pub(crate) fn take(&mut self, shard: u16, fence: Fence) {
         self.lose(shard);
-        self.held.insert(shard, Held { mark: fence, newest: fence });
+        self.keep(shard, Held { mark: fence, newest: fence });
     }
 
     /// Goes on under the fence of the newest claim.
     pub(crate) fn keep(&mut self, shard: u16, held: Held) {
-        self.held.insert(shard, held);
+        let at = usize::from(shard);
+        self.held.resize(self.held.len().max(at + 1), None);
+        self.held[at] = Some(held);
     }
 
     /// Drops everything of a shard.
     pub(crate) fn lose(&mut self, shard: u16) {
         self.changes += 1;
-        self.held.remove(&shard);
+        if let Some(held) = self.held.get_mut(usize::from(shard)) {
+            *held = None;
+        }
         self.desks.iter_mut().for_each(|desk| desk.clear(shard));
     }
 
