@@ -19,7 +19,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
     ("Strategies that compete", &["skip_locked_vs_", "cas_vs_", "preempt_vs_"]),
     ("With much beside it, or a snapshot open", &["flat", "snapshot"]),
     ("Several relays beside one", &["relays_"]),
-    ("Producers with an event, beside none", &["put"]),
+    ("What producers pay", &["put"]),
     ("From commit to sink, beside a bare LISTEN loop: less is better", &["latency_"]),
 ];
 
@@ -32,69 +32,126 @@ const SERVERS: &[(&str, &str)] = &[
     ("mariadb_10.5", "MariaDB 10.5"),
 ];
 
-/// A ratio with its name, without the server.
-struct Bar<'a> {
-    name: &'a str,
-    ratio: f64,
-    goal: Option<Goal>,
+/// A ratio with its name, and its goal if it has one.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Ratio {
+    pub(crate) name: String,
+    pub(crate) ratio: f64,
+    pub(crate) goal: Option<Goal>,
 }
 
 /// Draws the ratios of one server into a file.
-pub(crate) fn write(ratios: &[(String, f64)], file: &Path) -> Result<()> {
-    let server = ratios.first().and_then(|(name, _)| split(name)).context("nothing to draw")?.0;
-    let (_, shown) = SERVERS.iter().find(|(name, _)| *name == server).context("no such server")?;
-    let mut sections = Vec::new();
-    for (heading, prefixes) in SECTIONS {
-        let mut bars = Vec::new();
-        for prefix in *prefixes {
-            for (name, ratio) in ratios {
-                let (of, figure) = split(name).with_context(|| format!("whose is {name}?"))?;
-                ensure!(of == server, "a chart is of one server, not of {server} and {of}");
-                if figure.starts_with(prefix) {
-                    bars.push(Bar { name: figure, ratio: *ratio, goal: Goal::of(name) });
-                }
-            }
-        }
-        if !bars.is_empty() {
-            sections.push((*heading, bars));
-        }
-    }
-    std::fs::write(file, draw(shown, &sections)).with_context(|| file.display().to_string())
+pub(crate) fn write(ratios: &[Ratio], file: &Path) -> Result<()> {
+    std::fs::write(file, draw(ratios)?).with_context(|| file.display().to_string())
 }
 
 /// Draws every server whose ratios stand in the tables of a page, into files beside it that are
 /// named after the servers.
 pub(crate) fn illustrate(page: &Path) -> Result<()> {
     let text = std::fs::read_to_string(page).with_context(|| page.display().to_string())?;
-    let found: Vec<(String, f64)> = text.lines().filter_map(row).collect();
-    for (server, _) in SERVERS {
-        let own = |(name, _): &&(String, f64)| split(name).is_some_and(|(of, _)| of == *server);
-        let ratios: Vec<(String, f64)> = found.iter().filter(own).cloned().collect();
-        if !ratios.is_empty() {
-            write(&ratios, &page.with_file_name(format!("{server}.svg")))?;
-        }
+    for (server, ratios) in tables(&text) {
+        write(&ratios, &page.with_file_name(format!("{server}.svg")))?;
     }
     Ok(())
 }
 
-/// Reads the name and the ratio out of a row of a table: the first cell and the fourth.
-fn row(line: &str) -> Option<(String, f64)> {
-    let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-    let [_, name, _, _, ratio, ..] = cells[..] else { return None };
-    let name = name.strip_prefix('`')?.strip_suffix('`')?;
-    Some((name.to_owned(), ratio.parse().ok()?))
+/// Returns the servers of a page with their ratios.
+fn tables(page: &str) -> Vec<(&'static str, Vec<Ratio>)> {
+    let found: Vec<Ratio> = page.lines().filter_map(row).collect();
+    let of = |server: &str| {
+        let own = |ratio: &&Ratio| split(&ratio.name).is_some_and(|(of, _)| of == server);
+        found.iter().filter(own).cloned().collect::<Vec<_>>()
+    };
+    let servers = SERVERS.iter().map(|(server, _)| (*server, of(server)));
+    servers.filter(|(_, ratios)| !ratios.is_empty()).collect()
 }
 
-fn draw(server: &str, sections: &[(&str, Vec<Bar<'_>>)]) -> String {
-    let bars = || sections.iter().flat_map(|(_, bars)| bars);
-    let edge = |bar: &Bar<'_>| bar.goal.map_or(0.0, Goal::edge).max(bar.ratio);
-    let mut svg = Svg::new(bars().map(edge).fold(1.0, f64::max));
-    svg.title(&format!("{server}: each figure as a share of what it stands beside"));
-    for (heading, bars) in sections {
+/// Reads a row of a table: the name in its first cell, the ratio in the fourth, and after that
+/// what was measured.
+fn row(line: &str) -> Option<Ratio> {
+    let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+    let [_, name, _, _, ratio, what @ ..] = &cells[..] else { return None };
+    let name = name.strip_prefix('`')?.strip_suffix('`')?;
+    let goal = Goal::of(name, &what.join(" "));
+    Some(Ratio { name: name.to_owned(), ratio: ratio.parse().ok()?, goal })
+}
+
+fn draw(ratios: &[Ratio]) -> Result<String> {
+    let whose = |ratio: &Ratio| split(&ratio.name).map(|(server, _)| server);
+    let server = ratios.first().and_then(whose).context("there is nothing to draw")?;
+    let (_, shown) = SERVERS.iter().find(|(name, _)| *name == server).context("no such server")?;
+    let one = ratios.iter().all(|ratio| whose(ratio) == Some(server));
+    ensure!(one, "a chart is of one server, not of {server} and another");
+    let named = |ratio: &Ratio| ratio.name[server.len() + 1..].to_owned();
+    let group = |(heading, prefixes): &(&'static str, &[&str])| {
+        let of = |prefix| ratios.iter().filter(move |ratio| named(ratio).starts_with(prefix));
+        (*heading, prefixes.iter().copied().flat_map(of).collect::<Vec<_>>())
+    };
+    let sections: Vec<_> = SECTIONS.iter().map(group).collect();
+    let drawn = || sections.iter().flat_map(|(_, bars)| bars);
+    let edge = drawn().filter_map(|bar| bar.goal.map(Goal::edge)).fold(1.0, f64::max);
+    let most = drawn().map(|bar| bar.ratio).fold(edge, f64::max);
+    // One that is far out would leave no room for the others: it is cut.
+    let mut svg = Svg::new(most.min(2.0 * edge));
+    svg.title(&format!("{shown}: each figure as a share of what it stands beside"));
+    for (heading, bars) in sections.iter().filter(|(_, bars)| !bars.is_empty()) {
         svg.heading(heading);
         for bar in bars {
-            svg.bar(bar.name, bar.ratio, bar.goal);
+            svg.bar(&named(bar), bar.ratio, bar.goal);
         }
     }
-    svg.end()
+    Ok(svg.end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page() -> std::path::PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/benchmarks/stores.md")
+    }
+
+    #[test]
+    fn the_pictures_show_the_tables() {
+        let tables = tables(&std::fs::read_to_string(page()).unwrap());
+        assert!(tables.iter().any(|(server, _)| *server == "postgres"), "no tables were found");
+        for (server, ratios) in tables {
+            let there = std::fs::read_to_string(page().with_file_name(format!("{server}.svg")));
+            let same = there.unwrap() == draw(&ratios).unwrap();
+            assert!(same, "draw {server} anew: cargo xtask bench chart docs/benchmarks/stores.md");
+        }
+    }
+
+    fn one(name: &str, ratio: f64, what: &str) -> Ratio {
+        Ratio { name: name.to_owned(), ratio, goal: Goal::of(name, what) }
+    }
+
+    #[test]
+    fn a_bar_tells_whether_its_goal_is_met() {
+        let draw = |name, ratio| draw(&[one(name, ratio, "5000000 rows")]).unwrap();
+        assert!(draw("postgres_flat", 0.9).contains("goal ≥ 0.9: met"));
+        assert!(draw("postgres_flat", 0.89).contains("goal ≥ 0.9: missed"));
+        assert!(draw("postgres_latency_p99", 2.0).contains("goal ≤ 2: met"));
+        assert!(draw("postgres_latency_p99", 2.1).contains("goal ≤ 2: missed"));
+        assert!(!draw("mysql_put", 0.8).contains("goal ≥"), "it has none");
+        assert!(!draw("mysql_rss_mib", 30.0).contains("rss"), "it is no ratio");
+    }
+
+    #[test]
+    fn a_chart_is_of_one_server() {
+        let both = ["postgres_flat", "postgres_18_flat"].map(|name| one(name, 1.0, ""));
+        draw(&both).unwrap_err();
+        draw(&[]).unwrap_err();
+    }
+
+    #[test]
+    fn a_row_of_a_page_has_a_name_and_a_ratio() {
+        let read = row("| `mysql_flat` | 8000 | 8137 | 1.006 | with 100000 behind |");
+        assert_eq!(read, Some(one("mysql_flat", 1.006, "with 100000 behind")));
+        let read = row("| `mysql_flat` | 8000 | 8137 | 1.006 | ≥ 0.9 | with 5000000 behind |");
+        assert_eq!(read.unwrap().goal, Some(Goal::AtLeast(0.9)));
+        assert_eq!(row("| `mysql_claim_p50_ms` |  | 35.67 |  | how long |"), None);
+        assert_eq!(row("| --- | ---: | ---: | ---: | --- |"), None);
+        assert_eq!(row("| | beside | measured | ratio |"), None);
+    }
 }

@@ -12,13 +12,16 @@ pub(crate) enum Goal {
 use Goal::{AtLeast, AtMost};
 
 impl Goal {
-    /// Returns the goal of a figure, if it has one.
-    pub(crate) fn of(name: &str) -> Option<Goal> {
+    /// Returns the goal of a figure, if it has one and enough rows were measured to speak of it:
+    /// what was measured says how many.
+    pub(crate) fn of(name: &str, what: &str) -> Option<Goal> {
         let (server, figure) = split(name)?;
-        let wanted = GOALS.iter().find(|(servers, wanted, _)| {
+        let wanted = GOALS.iter().find(|(servers, wanted, _, _)| {
             *wanted == figure && (servers.is_empty() || servers.contains(&server))
         });
-        wanted.map(|(_, _, goal)| *goal)
+        let (_, _, goal, rows) = wanted?;
+        let numbers = what.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok());
+        (numbers.max().unwrap_or(0) >= *rows).then_some(*goal)
     }
 
     /// Returns the ratio that is just good enough.
@@ -58,23 +61,46 @@ const POSTGRES: &[&str] = &["postgres", "postgres_18"];
 const FAMILY: &[&str] = &["mysql", "mariadb"];
 const EVERY: &[&str] = &[];
 
-/// On which servers, of which figure, and what.
-const GOALS: &[(&[&str], &str, Goal)] = &[
-    (&["sqlite"], "drain_vs_raw", AtLeast(0.5)),
-    (&["sqlite"], "rss_of_64_mib", AtMost(1.0)),
-    (&["sqlite"], "idle_of_a_core", AtMost(0.01)),
-    (POSTGRES, "own_vs_claim_delete", AtLeast(2.5)),
-    (POSTGRES, "own_history_vs_claim_delete", AtLeast(1.6)),
-    (POSTGRES, "skip_locked_vs_claim_delete", AtLeast(0.8)),
-    (FAMILY, "own_vs_claim_delete", AtLeast(2.0)),
-    (EVERY, "flat", AtLeast(0.9)),
-    (EVERY, "flat_backlog", AtLeast(0.9)),
-    (EVERY, "flat_due", AtLeast(0.9)),
-    (EVERY, "flat_due_ahead", AtLeast(0.9)),
-    (EVERY, "snapshot", AtLeast(0.8)),
-    (EVERY, "latency_p50", AtMost(2.0)),
-    (EVERY, "latency_p99", AtMost(2.0)),
-    (EVERY, "latency_notify_p50", AtMost(2.0)),
-    (EVERY, "latency_notify_p99", AtMost(2.0)),
-    (EVERY, "rss_mib", AtMost(64.0)),
+/// On which servers, of which figure, what, and from how many rows on.
+const GOALS: &[(&[&str], &str, Goal, u64)] = &[
+    (&["sqlite"], "drain_vs_raw", AtLeast(0.5), 0),
+    (&["sqlite"], "rss_of_64_mib", AtMost(1.0), 0),
+    (&["sqlite"], "idle_of_a_core", AtMost(0.01), 0),
+    (POSTGRES, "own_vs_claim_delete", AtLeast(2.5), 0),
+    (POSTGRES, "own_history_vs_claim_delete", AtLeast(1.6), 0),
+    (POSTGRES, "skip_locked_vs_claim_delete", AtLeast(0.8), 0),
+    (FAMILY, "own_vs_claim_delete", AtLeast(2.0), 0),
+    (EVERY, "flat", AtLeast(0.9), 5_000_000),
+    (EVERY, "flat_backlog", AtLeast(0.9), 5_000_000),
+    (EVERY, "flat_due", AtLeast(0.9), 1_000_000),
+    (EVERY, "flat_due_ahead", AtLeast(0.9), 1_000_000),
+    (EVERY, "snapshot", AtLeast(0.8), 600_000),
+    (EVERY, "latency_p50", AtMost(2.0), 0),
+    (EVERY, "latency_p99", AtMost(2.0), 0),
+    (EVERY, "latency_notify_p50", AtMost(2.0), 0),
+    (EVERY, "latency_notify_p99", AtMost(2.0), 0),
+    (EVERY, "rss_mib", AtMost(64.0), 0),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_goal_is_of_its_server() {
+        let of = |name| Goal::of(name, "");
+        assert_eq!(of("postgres_18_own_vs_claim_delete"), Some(AtLeast(2.5)));
+        assert_eq!(of("mariadb_own_vs_claim_delete"), Some(AtLeast(2.0)));
+        assert_eq!(of("mariadb_10.5_rss_mib"), Some(AtMost(64.0)));
+        assert_eq!(of("mysql_skip_locked_vs_claim_delete"), None);
+        assert_eq!(of("oracle_rss_mib"), None);
+    }
+
+    #[test]
+    fn too_few_rows_reach_no_goal() {
+        let of = |what| Goal::of("mysql_flat", what);
+        assert_eq!(of("with 5000000 sent rows behind, beside 10000"), Some(AtLeast(0.9)));
+        assert_eq!(of("with 4999999 sent rows behind, beside 10000"), None);
+        assert_eq!(of("with some behind"), None);
+    }
+}

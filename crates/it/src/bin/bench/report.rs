@@ -4,6 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
+use crate::chart::Ratio;
 use crate::goals::Goal;
 
 /// One figure, and what it is a share of.
@@ -67,16 +68,20 @@ impl Report {
         self.lines.push(line);
     }
 
-    /// Returns every name with its ratio.
-    pub(crate) fn ratios(&self) -> Vec<(String, f64)> {
-        self.lines.iter().map(|line| (line.name.clone(), line.ratio)).collect()
+    /// Returns what a chart shows.
+    pub(crate) fn ratios(&self) -> Vec<Ratio> {
+        let ratio = |line: &Line| {
+            let Line { name, ratio, what, .. } = line;
+            Ratio { name: name.clone(), ratio: *ratio, goal: Goal::of(name, what) }
+        };
+        self.lines.iter().map(ratio).collect()
     }
 
     pub(crate) fn print_json(&self) -> Result<()> {
         let flat: serde_json::Map<String, serde_json::Value> = self
-            .ratios()
-            .into_iter()
-            .map(|(name, ratio)| (name, ((ratio * 1e4).round() / 1e4).into()))
+            .lines
+            .iter()
+            .map(|line| (line.name.clone(), ((line.ratio * 1e4).round() / 1e4).into()))
             .collect();
         writeln!(std::io::stdout(), "{}", serde_json::Value::Object(flat))?;
         Ok(())
@@ -85,11 +90,12 @@ impl Report {
     pub(crate) fn print_table(&self) -> Result<()> {
         let mut out = std::io::stdout();
         let rounds = crate::ROUNDS;
-        writeln!(out, "{} events of 300 bytes, medians of {rounds} rounds", self.events)?;
-        let head = ["", "beside/s", "measured/s", "ratio", "goal", ""].map(str::to_owned);
+        let events = self.events;
+        writeln!(out, "{events} events of 300 bytes, medians of {rounds} rounds, per second")?;
+        let head = ["", "beside", "measured", "ratio", "goal", ""].map(str::to_owned);
         let cells = self.lines.iter().map(|line| {
             let Line { name, beside, value, ratio, what } = line;
-            let goal = Goal::of(name).map(|goal| goal.to_string()).unwrap_or_default();
+            let goal = Goal::of(name, what).map(|goal| goal.to_string()).unwrap_or_default();
             [name, beside, value, &format!("{ratio:.3}"), &goal, what].map(String::clone)
         });
         let wide = self.lines.iter().map(|line| line.name.len()).max().unwrap_or_default();

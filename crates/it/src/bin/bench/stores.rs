@@ -22,6 +22,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use crate::drain::How;
+use crate::process;
 use crate::report::Report;
 use bed::Bed;
 use mysql::MySql;
@@ -47,6 +48,9 @@ pub(crate) struct Sizes {
 pub(crate) async fn measure(names: &[String], parts: &[Part], sizes: &Sizes) -> Result<Report> {
     let Sizes { events, behind } = *sizes;
     let mut report = Report::new(events);
+    if parts.contains(&Part::Rss) {
+        process::build()?;
+    }
     let all = ["sqlite", "postgres", "mysql", "mariadb"].map(str::to_owned);
     for name in if names.is_empty() { &all[..] } else { names } {
         let bed: Box<dyn Bed> = match name.as_str() {

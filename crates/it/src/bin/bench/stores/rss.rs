@@ -8,9 +8,8 @@ use crate::process;
 use crate::report::{Figure, Report};
 
 impl Run<'_> {
-    /// The most memory that the program had in any round.
+    /// The most memory that the program, which was built before, had in any round.
     pub(super) async fn rss(&self, report: &mut Report) -> Result<()> {
-        process::build()?;
         let mut most: f64 = 0.0;
         for _ in 0..ROUNDS {
             let (url, folder) = (self.bed.outbox(self.events, 0).await?, tempfile::tempdir()?);
