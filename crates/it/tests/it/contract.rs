@@ -28,6 +28,7 @@ macro_rules! servers {
 }
 
 mod accounts;
+mod apart;
 mod application;
 mod backlog;
 mod competing;

@@ -264,6 +264,9 @@ impl Competes for MySql {
         strategy: Strategy,
     ) -> Result<(), Fault> {
         self.sql.free_leases.ask().run(&mut *conn).await?;
+        let shards = u16::try_from(self.shards(conn).await?).unwrap_or(u16::MAX);
+        let shards: Vec<u16> = (0..shards).collect();
+        self.mark(conn, &shards).await?;
         self.sql.write_strategy.ask().give(strategy.name()).run(conn).await?;
         Ok(())
     }

@@ -18,6 +18,23 @@ fn named(shards: &[u16], row: impl Fn(u16) -> Vec<Value>) -> Vec<Vec<Value>> {
     shards.into_iter().map(row).collect()
 }
 
+/// Names shards and nothing else of them.
+fn alone(shards: &[u16]) -> Vec<Vec<Value>> {
+    named(shards, |shard| vec![shard.into()])
+}
+
+impl MySql {
+    /// Says in the tallies of shards whose these are now.
+    pub(super) async fn mark(
+        &self,
+        conn: &mut MySqlConnection,
+        shards: &[u16],
+    ) -> Result<(), Fault> {
+        self.sql.mark.ask().rows(alone(shards)).run(conn).await?;
+        Ok(())
+    }
+}
+
 #[async_trait]
 impl Leases for MySql {
     async fn shards(&self, conn: &mut MySqlConnection) -> Result<i64, Fault> {
@@ -43,7 +60,9 @@ impl Leases for MySql {
                 out: flight::read(rows::text(row, 5)?),
             })
         };
-        ask.all(conn).await?.iter().map(read).collect()
+        let leases = ask.all(&mut *conn).await?.iter().map(read).collect();
+        self.sql.lock_tally.ask().rows(alone(shards)).all(conn).await?;
+        leases
     }
 
     async fn take(
@@ -53,10 +72,10 @@ impl Leases for MySql {
         until: Millis,
         shards: &[u16],
     ) -> Result<Vec<(u16, Fence)>, Fault> {
-        let named = named(shards, |shard| vec![shard.into()]);
-        let ask = self.sql.take.ask().give(owner).give(until.0).rows(named.clone());
+        let ask = self.sql.take.ask().give(owner).give(until.0).rows(alone(shards));
         ask.run(&mut *conn).await?;
-        let taken = self.sql.fences.ask().rows(named).all(conn).await?;
+        self.mark(conn, shards).await?;
+        let taken = self.sql.fences.ask().rows(alone(shards)).all(conn).await?;
         taken.iter().map(|row| Ok((rows::shard(row, 0)?, Fence(rows::int(row, 1)?)))).collect()
     }
 
@@ -92,12 +111,14 @@ impl Leases for MySql {
     ) -> Result<(), Fault> {
         let mut ordered: Vec<&Grant> = grants.iter().collect();
         ordered.sort_by_key(|grant| grant.shard);
+        let shards: Vec<u16> = ordered.iter().map(|grant| grant.shard).collect();
+        self.lock(conn, None, &shards, &[]).await?;
         let row = |grant: &&Grant| {
             vec![grant.shard.into(), grant.mark.0.into(), grant.heir.clone().into()]
         };
         let ask = self.sql.hand_over.ask().give(owner).give(until.0);
-        ask.rows(ordered.iter().map(row).collect()).run(conn).await?;
-        Ok(())
+        ask.rows(ordered.iter().map(row).collect()).run(&mut *conn).await?;
+        self.mark(conn, &shards).await
     }
 
     async fn attend(

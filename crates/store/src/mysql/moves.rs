@@ -1,5 +1,5 @@
-//! Where rows go: copied first, then taken out of where they stood, by primary key. Their leases
-//! are open all the while, so nobody else moves them.
+//! Where rows go: copied first, then taken out of where they stood, by primary key. The tallies of
+//! their shards are open all the while, so nobody else moves them.
 
 use std::collections::BTreeSet;
 
@@ -51,6 +51,33 @@ impl MySql {
         Ok(())
     }
 
+    /// Takes hot rows that stay where they are out of flight. Returns what is still ours.
+    async fn unname(
+        &self,
+        conn: &mut MySqlConnection,
+        owner: &str,
+        shards: &[Owned],
+        back: &[i64],
+    ) -> Result<Vec<Owned>, Fault> {
+        let named: Vec<u16> = shards.iter().map(|one| one.shard).collect();
+        let back: BTreeSet<i64> = back.iter().copied().collect();
+        let (mut ours, mut flights) = (Vec::new(), Vec::new());
+        for row in self.lock(conn, None, &named, &named).await? {
+            let mine = |one: &&Owned| one.shard == row.shard && one.mark == row.mark;
+            let Some(one) = shards.iter().find(mine).filter(|_| row.owner == owner) else {
+                continue;
+            };
+            ours.push(*one);
+            let out = row.out.into_iter().filter(|(seq, _)| !back.contains(seq));
+            let out: Vec<(i64, Millis)> = out.collect();
+            flights.push(vec![row.shard.into(), flight::write(&out).into()]);
+        }
+        if !flights.is_empty() {
+            self.sql.unname.ask().rows(flights).run(conn).await?;
+        }
+        Ok(ours)
+    }
+
     /// Makes later rows of shards due that are in flight beyond a moment.
     pub(super) async fn make_due(
         &self,
@@ -84,26 +111,26 @@ impl Moves for MySql {
         shards: &[Owned],
         back: &[i64],
     ) -> Result<Kept, Fault> {
-        let named: Vec<u16> = shards.iter().map(|one| one.shard).collect();
-        let wanted = if back.is_empty() { &[] } else { &named[..] };
-        let back: BTreeSet<i64> = back.iter().copied().collect();
-        let (mut kept, mut owned) = (Kept::default(), Vec::new());
-        for row in self.lock(conn, now, &named, wanted).await? {
-            let Some(one) = shards.iter().find(|one| one.shard == row.shard) else { continue };
-            if row.owner != owner || row.mark != one.mark {
-                continue;
-            }
-            kept.now = row.now;
-            kept.shards.insert(row.shard);
-            let out = row.out.into_iter().filter(|(seq, _)| !back.contains(seq));
-            let out: Vec<(i64, Millis)> = out.collect();
-            let out = (!back.is_empty()).then(|| flight::write(&out));
-            owned.push(vec![one.shard.into(), one.mark.0.into(), one.done.into(), out.into()]);
+        let mut ours = match back.is_empty() {
+            true => shards.to_vec(),
+            false => self.unname(conn, owner, shards, back).await?,
+        };
+        if ours.is_empty() {
+            return Ok(Kept::default());
         }
-        if !owned.is_empty() {
-            self.sql.settle.ask().give(owner).rows(owned).run(conn).await?;
+        ours.sort_by_key(|one| one.shard);
+        let row = |one: &Owned| vec![one.shard.into(), one.mark.0.into(), one.done.into()];
+        let ask = self.sql.settle.ask().give(now).give(owner);
+        let found = ask.rows(ours.iter().map(row).collect()).run(&mut *conn).await?;
+        let now = Millis(i64::try_from(found.last_insert_id()).unwrap_or(i64::MAX));
+        if found.rows_affected() == ours.len() as u64 {
+            return Ok(Kept { shards: ours.iter().map(|one| one.shard).collect(), now });
         }
-        Ok(kept)
+        let row = |one: &Owned| vec![one.shard.into(), one.mark.0.into()];
+        let ask = self.sql.counted.ask().give(owner).rows(ours.iter().map(row).collect());
+        let kept = ask.all(conn).await?;
+        let shards = kept.iter().map(|row| rows::shard(row, 0)).collect::<Result<_, Fault>>()?;
+        Ok(Kept { shards, now })
     }
 
     async fn done(

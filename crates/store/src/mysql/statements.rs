@@ -107,13 +107,14 @@ impl<'s> Ask<'s> {
 
 /// Reads which indexes a statement's header names, and of which tables.
 fn indexes(file: &str, table: &str) -> Vec<(String, String)> {
-    const KEYS: [(&str, &str); 7] = [
+    const KEYS: [(&str, &str); 8] = [
         ("hot table", ""),
         ("later table", "_later"),
         ("dead", "_dead"),
         ("history", "_sent"),
         ("inbox", "_inbox"),
         ("lease", "_lease"),
+        ("tally", "_tally"),
         ("relays", "_relay"),
     ];
     let header = Header::of(file);
@@ -127,16 +128,17 @@ fn indexes(file: &str, table: &str) -> Vec<(String, String)> {
 
 statements! {
     "mysql":
-    astray attend behind claim_hot claim_later clock count count_sent days dead_hot dead_later
-    depart done_hot done_later drop_dead drop_hot drop_inbox drop_later drop_sent due_later edges
-    fences find_dead find_dead_floor find_dead_id find_hot find_hot_edge find_hot_id find_hot_near
-    find_later find_later_floor find_later_id find_sent find_sent_floor find_sent_id find_sent_key
-    find_sent_key_floor free_leases glance hand_over has_versions holders inbox_again inbox_begin
-    inbox_finish inbox_look kept lapse lapse_later last_claim leases lock look_hot members move_hot
-    moved new_later next_hot open_due open_due_free open_hot open_hot_free others out_later put
-    put_later read_hot read_later read_version release_later renew requeue requeue_lock
-    requeue_order retry_hot retry_later see settle shards still strategy take take_chores there
-    trim_inbox trim_relays trim_sent waits win_later write_strategy write_version
+    astray attend behind claim_hot claim_later clock count count_sent counted days dead_hot
+    dead_later depart done_hot done_later drop_dead drop_hot drop_inbox drop_later drop_sent
+    due_later edges fences find_dead find_dead_floor find_dead_id find_hot find_hot_edge find_hot_id
+    find_hot_near find_later find_later_floor find_later_id find_sent find_sent_floor find_sent_id
+    find_sent_key find_sent_key_floor free_leases glance hand_over has_versions holders inbox_again
+    inbox_begin inbox_finish inbox_look kept lapse lapse_later last_claim leases lock lock_tally
+    look_hot mark members move_hot moved new_later next_hot open_due open_due_free open_hot
+    open_hot_free others out_later put put_later read_hot read_later read_version release_later
+    renew requeue requeue_lock requeue_order retry_hot retry_later see settle shards still strategy
+    take take_chores there trim_inbox trim_relays trim_sent unname waits win_later write_strategy
+    write_version
 }
 
 /// The migrations, oldest first; the first makes the version table and counts as none.

@@ -9,7 +9,7 @@ use super::base::{Base, Heirs};
 use super::dialect::Dialect;
 use super::fault::Fault;
 use super::lease::Grant;
-use super::work::{Commit, Work};
+use super::work::{Commit, Scope, Work};
 use crate::own::{Member, heirs};
 
 /// What a relay knows of others.
@@ -110,6 +110,10 @@ struct Giving {
 impl<D: Dialect> Work<D> for Giving {
     type Out = ();
     const COMMIT: Commit = Commit::Quick;
+
+    fn scope(&self) -> Scope {
+        Scope::Transaction
+    }
 
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<(), Fault> {
         base.db.hand_over(conn, &base.owner, self.until, &self.grants).await

@@ -7,5 +7,6 @@ GRANT SELECT, INSERT, DELETE ON {outbox}_dead TO {account};
 -- DROP is what it takes to drop a day of history at once; it reaches no other table.
 GRANT SELECT, INSERT, DELETE, DROP ON {outbox}_sent TO {account};
 GRANT SELECT, INSERT, UPDATE ON {outbox}_lease TO {account};
+GRANT SELECT, UPDATE ON {outbox}_tally TO {account};
 GRANT SELECT ON {outbox}_schema TO {account};
 GRANT SELECT ON {outbox}_events TO {account};

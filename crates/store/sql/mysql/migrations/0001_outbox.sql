@@ -108,19 +108,30 @@ CREATE TABLE IF NOT EXISTS {outbox}_sent (
     PARTITION BY HASH (slot) PARTITIONS 16;
 
 -- Who owns what, and until when. `fence` is the newest claim's, and `since` the one with which the
--- lease was taken. `out_rows` names the hot rows in flight, with when their claims end. `sent`
--- counts for ever. The row of shard -1 is the lease of the chores.
+-- lease was taken. `out_rows` names the hot rows in flight, with when their claims end. The row of
+-- shard -1 is the lease of the chores.
 CREATE TABLE IF NOT EXISTS {outbox}_lease (
     shard SMALLINT NOT NULL PRIMARY KEY,
     owner VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
     fence BIGINT NOT NULL DEFAULT 0,
     since BIGINT NOT NULL DEFAULT 0,
     lease_until BIGINT NOT NULL DEFAULT 0,
-    out_rows LONGTEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT (''),
-    sent BIGINT NOT NULL DEFAULT 0
+    out_rows LONGTEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT ('')
 ) ENGINE = InnoDB;
 INSERT INTO {outbox}_lease (shard) VALUES {leases}
-ON DUPLICATE KEY UPDATE sent = {outbox}_lease.sent;
+ON DUPLICATE KEY UPDATE fence = {outbox}_lease.fence;
+
+-- What a settlement goes by, so that it waits for no renewal: who owns the shard and since when, as
+-- its lease says, and how many were ever published. Whoever opens both opens the lease first.
+CREATE TABLE IF NOT EXISTS {outbox}_tally (
+    shard SMALLINT NOT NULL PRIMARY KEY,
+    owner VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
+    since BIGINT NOT NULL DEFAULT 0,
+    sent BIGINT NOT NULL DEFAULT 0
+) ENGINE = InnoDB;
+INSERT INTO {outbox}_tally (shard)
+SELECT lease.shard FROM {outbox}_lease AS lease WHERE lease.shard >= 0
+ON DUPLICATE KEY UPDATE sent = {outbox}_tally.sent;
 
 -- Which relays are there. A relay that is not seen in time has no share of the shards.
 CREATE TABLE IF NOT EXISTS {outbox}_relay (
