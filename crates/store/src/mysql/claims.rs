@@ -126,7 +126,9 @@ impl Claims for MySql {
         let mut looks = looks?;
         looks.sort_by_key(|look| look.shard);
         waits(base, conn, &mut looks, seen).await?;
-        let appeared = appeared(base, conn, lane, &held).await?;
+        let quiet = looks.iter().filter(|look| held.contains(&look.shard) && !look.ahead);
+        let quiet: Vec<u16> = quiet.map(|look| look.shard).collect();
+        let appeared = appeared(base, conn, lane, &quiet).await?;
         looks.iter_mut().for_each(|look| look.ahead |= appeared.contains(&look.shard));
         let (now, newest) = looks.last().map_or((Millis(0), 0), |look| (look.now, look.newest));
         Ok(Glance { looks, now, newest, seen: Read::Together })

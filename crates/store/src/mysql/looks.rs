@@ -1,14 +1,20 @@
-//! Which hot rows have appeared below where a lane has read.
+//! Which hot rows have appeared below where a lane has read. No two rows have a number in common,
+//! whatever their shards are: so a row can appear only where a number is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::MySqlConnection;
 use sqlx::mysql::MySqlRow;
 
+use super::statements::Ask;
 use super::template::Value;
 use super::{MySql, rows};
-use crate::own::{Desk, runs};
+use crate::own::{Below, Desk, runs};
 use crate::server::{Base, Fault};
+
+/// How many stretches missing numbers are looked for in, at the most: with more of them, reading
+/// rows again that were looked at costs less.
+const GAPS: usize = 4;
 
 /// Rows that are in the table, by shard.
 type There = BTreeMap<u16, Vec<i64>>;
@@ -18,6 +24,8 @@ type There = BTreeMap<u16, Vec<i64>>;
 struct Stretches {
     shards: BTreeSet<u16>,
     window: Option<(i64, i64)>,
+    /// Rows that were looked at.
+    seen: Vec<i64>,
     pending: BTreeSet<i64>,
 }
 
@@ -27,17 +35,17 @@ impl Stretches {
         let mut all = Stretches::default();
         for shard in shards {
             if let Some(part) = desk.known(*shard) {
-                let window = part.below.window(part.hand.cursor());
-                all.add(*shard, window, part.below.pending());
+                all.add(*shard, &part.below, part.hand.cursor());
             }
         }
         all
     }
 
-    /// Adds a shard. Numbers are the whole table's, so one window serves all shards.
-    fn add(&mut self, shard: u16, window: Option<(i64, i64)>, pending: impl Iterator<Item = i64>) {
-        let before = self.pending.len();
-        self.pending.extend(pending);
+    /// Adds a shard up to a number. Numbers are the whole table's, so one window serves all shards.
+    fn add(&mut self, shard: u16, below: &Below, to: i64) {
+        let (before, window) = (self.pending.len(), below.window(to));
+        self.pending.extend(below.pending());
+        self.seen.extend(below.seen());
         if window.is_some() || self.pending.len() > before {
             self.shards.insert(shard);
         }
@@ -47,25 +55,45 @@ impl Stretches {
         };
     }
 
-    fn each(&self) -> Vec<Vec<Value>> {
-        let all = runs(&self.pending).into_iter().chain(self.window);
-        all.map(|(low, high)| vec![low.into(), high.into()]).collect()
+    /// Returns the question which rows are there, unless none can have appeared.
+    fn ask(self, base: &Base<MySql>) -> Option<Ask<'_>> {
+        let gaps = self.window.map(|window| gaps(window, self.seen)).unwrap_or_default();
+        let all = runs(&self.pending).into_iter().chain(gaps);
+        let each: Vec<Vec<Value>> = all.map(|(low, high)| vec![low.into(), high.into()]).collect();
+        if each.is_empty() {
+            return None;
+        }
+        Some(base.db.sql.look_hot.ask().list(self.shards).each(each))
     }
 }
 
-/// Reads which rows are there, as far as the connection sees them.
-async fn there(
-    base: &Base<MySql>,
-    conn: &mut MySqlConnection,
-    stretches: &Stretches,
-) -> Result<There, Fault> {
-    let mut there = There::new();
-    let each = stretches.each();
-    if each.is_empty() {
-        return Ok(there);
+/// Returns where numbers are missing in a window, in so few stretches as are looked at.
+fn gaps((low, high): (i64, i64), mut seen: Vec<i64>) -> Vec<(i64, i64)> {
+    seen.retain(|seq| (low + 1..=high).contains(seq));
+    seen.sort_unstable();
+    let (mut gaps, mut at) = (Vec::new(), low);
+    for seq in seen.into_iter().chain([high + 1]) {
+        if seq > at + 1 {
+            gaps.push((at, seq - 1));
+        }
+        at = seq;
     }
-    let ask = base.db.sql.look_hot.ask().list(stretches.shards.iter().copied());
-    for row in ask.each(each).all(conn).await? {
+    let mut apart: Vec<i64> = gaps.windows(2).map(|pair| pair[1].0 - pair[0].1).collect();
+    apart.sort_unstable_by(|one, other| other.cmp(one));
+    let near = apart.get(GAPS - 1).copied().unwrap_or(0);
+    gaps.dedup_by(|gap, last| {
+        let joins = gap.0 - last.1 <= near;
+        last.1 = if joins { gap.1 } else { last.1 };
+        joins
+    });
+    gaps
+}
+
+/// Reads which rows are there, as far as the connection sees them.
+async fn there(conn: &mut MySqlConnection, ask: Option<Ask<'_>>) -> Result<There, Fault> {
+    let mut there = There::new();
+    let Some(ask) = ask else { return Ok(there) };
+    for row in ask.all(conn).await? {
         there.entry(rows::shard(&row, 0)?).or_default().push(rows::int(&row, 1)?);
     }
     Ok(there)
@@ -79,7 +107,7 @@ pub(super) async fn appeared(
     shards: &[u16],
 ) -> Result<BTreeSet<u16>, Fault> {
     let stretches = Stretches::of(&base.holding().desks[lane], shards);
-    let there = there(base, conn, &stretches).await?;
+    let there = there(conn, stretches.ask(base)).await?;
     let holding = base.holding();
     let appeared = |(shard, there): &(&u16, &Vec<i64>)| {
         let part = holding.desks[lane].known(**shard);
@@ -99,7 +127,7 @@ pub(super) async fn late(
     end: impl Fn(u16) -> Option<i64>,
 ) -> Result<Vec<(i64, u16, MySqlRow)>, Fault> {
     let stretches = Stretches::of(&base.holding().desks[lane], shards);
-    let there = there(base, conn, &stretches).await?;
+    let there = there(conn, stretches.ask(base)).await?;
     let mut late: Vec<Vec<Value>> = Vec::new();
     {
         let holding = base.holding();
@@ -116,6 +144,19 @@ pub(super) async fn late(
     }
     let rows = base.db.sql.read_hot.ask().rows(late).all(conn).await?.into_iter();
     rows.map(|row| Ok((rows::int(&row, 0)?, rows::shard(&row, 9)?, row))).collect()
+}
+
+/// Reads which rows are there, committed or not.
+async fn dirty(conn: &mut MySqlConnection, ask: Option<Ask<'_>>) -> Result<There, Fault> {
+    if ask.is_none() {
+        return Ok(There::new());
+    }
+    // It is for the next transaction only.
+    let dirty = "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; START TRANSACTION READ ONLY";
+    sqlx::raw_sql(dirty).execute(&mut *conn).await?;
+    let there = there(conn, ask).await?;
+    sqlx::raw_sql("COMMIT").execute(conn).await?;
+    Ok(there)
 }
 
 /// Reads, when it is time for it, which rows are going to be there, and learns it.
@@ -135,7 +176,7 @@ pub(super) async fn peek(
             }
             let part = desk.part(*shard);
             if let Some(to) = part.below.ripe(part.hand.cursor()) {
-                stretches.add(*shard, part.below.window(to), part.below.pending());
+                stretches.add(*shard, &part.below, to);
                 ripe.insert(*shard, to);
             }
         }
@@ -143,11 +184,7 @@ pub(super) async fn peek(
     if ripe.is_empty() {
         return Ok(());
     }
-    // It is for the next transaction only.
-    let dirty = "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; START TRANSACTION READ ONLY";
-    sqlx::raw_sql(dirty).execute(&mut *conn).await?;
-    let mut there = there(base, conn, &stretches).await?;
-    sqlx::raw_sql("COMMIT").execute(conn).await?;
+    let mut there = dirty(conn, stretches.ask(base)).await?;
     let mut holding = base.holding();
     for (shard, to) in ripe {
         let part = holding.desks[lane].part(shard);
@@ -155,4 +192,27 @@ pub(super) async fn peek(
         part.below.peeked(to, &there, cursor);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_looked_for_where_numbers_are_missing_and_nowhere_else() {
+        assert_eq!(gaps((10, 15), vec![14, 11, 12, 13, 15]), []);
+        assert_eq!(gaps((10, 15), vec![11, 13, 15]), [(11, 12), (13, 14)]);
+        assert_eq!(gaps((10, 15), vec![9, 12, 16]), [(10, 11), (12, 15)]);
+        assert_eq!(gaps((10, 15), vec![]), [(10, 15)]);
+    }
+
+    #[test]
+    fn many_missing_numbers_are_looked_for_in_few_stretches() {
+        let seen = (1..=1_000).filter(|seq| seq % 10 != 0 && !(400..=450).contains(seq));
+        let gaps = gaps((0, 1_000), seen.collect());
+        assert!(gaps.len() <= GAPS, "{gaps:?}");
+        assert_eq!((gaps[0].0, gaps[gaps.len() - 1].1), (9, 1_000));
+        let far: Vec<i64> = (1..=100).filter(|seq| ![3, 5, 40, 70, 90].contains(seq)).collect();
+        assert_eq!(super::gaps((0, 100), far), [(2, 5), (39, 40), (69, 70), (89, 90)]);
+    }
 }

@@ -46,6 +46,11 @@ impl Below {
         self.pending.iter().copied()
     }
 
+    /// Returns the rows above the floor that were looked at.
+    pub(crate) fn seen(&self) -> impl Iterator<Item = i64> + '_ {
+        self.seen.iter().copied()
+    }
+
     /// Returns which of the rows up to the cursor that are there were not looked at.
     pub(crate) fn unseen(&self, there: &[i64], cursor: i64) -> Vec<i64> {
         let unseen = |seq: &&i64| match **seq > self.floor {

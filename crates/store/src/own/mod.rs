@@ -11,7 +11,7 @@ mod room;
 mod share;
 mod sight;
 
-pub(crate) use self::below::runs;
+pub(crate) use self::below::{Below, runs};
 pub(crate) use self::desk::{Desk, Part, Seen};
 pub(crate) use self::holding::{Held, Holding, batches};
 pub(crate) use self::look::{Look, May};
