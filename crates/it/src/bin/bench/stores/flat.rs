@@ -80,8 +80,7 @@ impl Run<'_> {
             waiting.push((rates[0], rates[1]));
         }
         let events = self.events;
-        let what =
-            format!("{events} of {behind} later rows of one due time, beside {events} alone");
+        let what = format!("{events} later rows and {behind} more due at once, beside {events}");
         report.pair(self.named("flat_due"), &what, &due);
         let what = format!("hot rows beside {behind} later ones of one time ahead, beside none");
         report.pair(self.named("flat_due_ahead"), &what, &waiting);

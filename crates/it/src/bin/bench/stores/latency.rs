@@ -1,6 +1,7 @@
 //! How long an event takes from its commit to the sink, at a steady load of small transactions.
 //!
-//! The time starts when the producer knows of its commit, and ends where a sink would publish.
+//! The time starts when the producer asks for its commit, which nothing can be ahead of, or when it
+//! knows of it; and it ends where a sink would publish.
 
 mod bare;
 mod load;
@@ -19,7 +20,7 @@ use super::{Run, at};
 use crate::ROUNDS;
 use crate::drain::{How, lane};
 use crate::report::Report;
-use load::{Watch, Way};
+use load::{Times, Watch, Way};
 
 /// How many events at the most: ten seconds of them.
 const MOST: usize = 2000;
@@ -33,6 +34,9 @@ enum Wake {
     Notify,
 }
 
+/// Which of the times count.
+type Start = fn(&Times) -> &[Duration];
+
 impl Run<'_> {
     /// The relay beside a bare loop that is notified in the producer's transaction.
     pub(super) async fn latency(&self, report: &mut Report) -> Result<()> {
@@ -45,28 +49,35 @@ impl Run<'_> {
             ("latency", Wake::Ring, "a ring after the commit"),
             ("latency_notify", Wake::Notify, "a ring across the database"),
         ];
-        let mut rounds = vec![[Vec::new(), Vec::new()]; ways.len()];
+        let mut rounds = [Vec::new(), Vec::new()];
         for _ in 0..ROUNDS {
-            let bare = bare::measure(&url, events).await?;
+            let bare = Arc::new(bare::measure(&url, events).await?);
             for ((_, wake, _), rounds) in ways.iter().zip(&mut rounds) {
-                let relayed = relayed(&url, events, *wake).await?;
-                for (share, rounds) in [0.5, 0.99].into_iter().zip(rounds) {
-                    rounds.push((at(&bare, share), at(&relayed, share)));
-                }
+                rounds.push((bare.clone(), relayed(&url, events, *wake).await?));
             }
         }
+        let since: [(&str, &str, Start); 2] = [
+            ("", "asking for the commit", |times| &times.asked),
+            ("_known", "knowing of the commit", |times| &times.known),
+        ];
         for ((name, _, how), rounds) in ways.iter().zip(&rounds) {
-            for (share, rounds) in ["p50", "p99"].iter().zip(rounds) {
-                let what = format!("ms from commit to sink with {how}, beside a bare LISTEN loop");
-                report.times(self.named(&format!("{name}_{share}")), &what, rounds);
+            for (start, from, times) in &since {
+                for (place, share) in [("p50", 0.5), ("p99", 0.99)] {
+                    let pair = |(bare, relayed): &(Arc<Times>, Times)| {
+                        (at(times(bare), share), at(times(relayed), share))
+                    };
+                    let pairs: Vec<(f64, f64)> = rounds.iter().map(pair).collect();
+                    let what = format!("ms from {from} to the sink, {how}; beside a LISTEN loop");
+                    report.times(self.named(&format!("{name}{start}_{place}")), &what, &pairs);
+                }
             }
         }
         Ok(())
     }
 }
 
-/// Returns how long events took through the outbox, the shortest first.
-async fn relayed(url: &str, events: usize, wake: Wake) -> Result<Vec<Duration>> {
+/// Returns how long events took through the outbox.
+async fn relayed(url: &str, events: usize, wake: Wake) -> Result<Times> {
     let listen = wake == Wake::Notify;
     let outbox = store::open(&Setup { listen, ..Setup::new(url) }).await?;
     let ring = match wake {

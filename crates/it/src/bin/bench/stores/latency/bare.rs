@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Result;
 use event::{Event, EventId};
@@ -13,7 +12,7 @@ use sqlx::{Connection, Executor, PgConnection, Row};
 use super::super::postgres::Postgres;
 use super::super::producers::payload;
 use super::super::server::Speech;
-use super::load::{self, Watch, Way};
+use super::load::{self, Times, Watch, Way};
 
 /// Makes the table.
 pub(super) async fn prepare(url: &str) -> Result<()> {
@@ -35,8 +34,8 @@ pub(super) async fn put(tx: &mut PgConnection, event: &Event) -> Result<()> {
     Ok(())
 }
 
-/// Returns how long events took, the shortest first.
-pub(super) async fn measure(url: &str, events: usize) -> Result<Vec<Duration>> {
+/// Returns how long events took.
+pub(super) async fn measure(url: &str, events: usize) -> Result<Times> {
     let mut listener = PgListener::connect(url).await?;
     listener.listen("queue").await?;
     let mut connection = PgConnection::connect(url).await?;

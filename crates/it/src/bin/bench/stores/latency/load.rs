@@ -27,12 +27,26 @@ pub(super) enum Way {
     Table,
 }
 
+/// How long events took to arrive, the shortest first.
+pub(super) struct Times {
+    /// Since the producer asked for the commit.
+    pub(super) asked: Vec<Duration>,
+    /// Since the producer knew of the commit, which some are ahead of.
+    pub(super) known: Vec<Duration>,
+}
+
 /// When events were committed, and when they arrived.
 #[derive(Default)]
 pub(super) struct Watch {
-    committed: Mutex<Vec<(EventId, Instant)>>,
+    committed: Mutex<Vec<Committed>>,
     arrived: Mutex<HashMap<EventId, Instant>>,
     more: Notify,
+}
+
+struct Committed {
+    id: EventId,
+    asked: Instant,
+    known: Instant,
 }
 
 impl Watch {
@@ -46,9 +60,8 @@ impl Watch {
         self.more.notify_one();
     }
 
-    fn committed(&self, id: EventId) {
-        let now = Instant::now();
-        self.committed.lock().expect("nothing panics here").push((id, now));
+    fn committed(&self, committed: Committed) {
+        self.committed.lock().expect("nothing panics here").push(committed);
     }
 
     async fn all(&self, events: usize) {
@@ -57,27 +70,28 @@ impl Watch {
         }
     }
 
-    /// Returns how long events took, the shortest first. The first tenth warms up and is left out.
-    fn times(&self) -> Vec<Duration> {
+    /// Returns how long events took. The first tenth warms up and is left out.
+    fn times(&self) -> Times {
         let committed = self.committed.lock().expect("nothing panics here");
         let arrived = self.arrived.lock().expect("nothing panics here");
-        let counted = committed.iter().skip(committed.len() / 10);
-        // Some arrive before the producer knows of its commit.
-        let took = counted.map(|(id, at)| arrived[id].saturating_duration_since(*at));
-        let mut times: Vec<Duration> = took.collect();
-        times.sort();
-        times
+        let counted = &committed[committed.len() / 10..];
+        let since = |moment: fn(&Committed) -> Instant| {
+            let took = |one: &Committed| arrived[&one.id].saturating_duration_since(moment(one));
+            let mut times: Vec<Duration> = counted.iter().map(took).collect();
+            times.sort();
+            times
+        };
+        Times { asked: since(|one| one.asked), known: since(|one| one.known) }
     }
 }
 
-/// Produces so many events, and waits until all have arrived. Returns how long they took, the
-/// shortest first.
+/// Produces so many events, and waits until all have arrived. Returns how long they took.
 pub(super) async fn measure(
     url: &str,
     events: usize,
     way: &Way,
     watch: &Arc<Watch>,
-) -> Result<Vec<Duration>> {
+) -> Result<Times> {
     let (start, mut crew) = (Instant::now() + Duration::from_millis(200), JoinSet::new());
     for part in 0..WIDTH {
         let (url, way, watch) = (url.to_owned(), way.clone(), watch.clone());
@@ -109,10 +123,12 @@ async fn produce(connection: &mut PgConnection, way: &Way, watch: &Watch) -> Res
         Way::Put(_) => postbox::put(&mut tx, &event).await?,
         Way::Table => super::bare::put(&mut tx, &event).await?,
     }
+    let asked = Instant::now();
     tx.commit().await?;
-    watch.committed(event.id);
+    let known = Instant::now();
     if let Way::Put(ring) = way {
         ring.ring();
     }
+    watch.committed(Committed { id: event.id, asked, known });
     Ok(())
 }
