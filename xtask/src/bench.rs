@@ -26,8 +26,7 @@ pub(crate) struct Args {
     /// How many events each measurement drains: 100000, and with a snapshot open six times as many
     #[arg(long)]
     events: Option<u64>,
-    /// How many rows are much: history 1000000 and due 1000000, a minute or two to fill on a
-    /// server; backlog 5000000, some minutes
+    /// How many rows are much: for history and due 1000000, for backlog 5000000
     #[arg(long)]
     behind: Option<u64>,
 }
