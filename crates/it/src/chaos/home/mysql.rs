@@ -40,7 +40,9 @@ const WAITING_MARIADB: Watch = Watch {
 };
 
 /// What is written down with each row, and with each lease that is kept. The numbers are not the
-/// table's own: MariaDB would lock it for them until the statement that fired the trigger ends.
+/// table's own: MariaDB would lock it for them until the statement that fired the trigger ends. Who
+/// owns a row's shard is read from its tally, which whoever moves the row has open: what a trigger
+/// reads here is locked, and a settlement waits for no lease.
 const NOTES: &str = "
     CREATE TABLE sale (event_id CHAR(36) CHARACTER SET ascii PRIMARY KEY);
     CREATE TABLE chaos_change (
@@ -50,8 +52,8 @@ const NOTES: &str = "
     CREATE PROCEDURE note_row(id CHAR(36), its SMALLINT)
     IF USER() LIKE 'chaos%' THEN
         INSERT INTO chaos_change (event_id, relay, owner)
-        SELECT id, SUBSTRING_INDEX(SUBSTRING_INDEX(USER(), '@', 1), '_', -1), lease.owner
-        FROM outbox_lease AS lease WHERE lease.shard = its;
+        SELECT id, SUBSTRING_INDEX(SUBSTRING_INDEX(USER(), '@', 1), '_', -1), tally.owner
+        FROM outbox_tally AS tally WHERE tally.shard = its;
     END IF;
     CREATE TRIGGER note_lease AFTER UPDATE ON outbox_lease FOR EACH ROW
     IF NEW.shard >= 0 AND OLD.since = NEW.since THEN
