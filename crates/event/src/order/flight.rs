@@ -45,6 +45,7 @@ impl Flight {
                 rows.gaps -= usize::from(rows.all[at].gone);
                 rows.all[at] = place;
             }
+            Err(at) if at == rows.all.len() => rows.all.push_back(place),
             Err(at) => rows.all.insert(at, place),
         }
     }
