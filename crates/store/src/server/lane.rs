@@ -21,9 +21,9 @@ use crate::own::May;
 /// The shortest and the longest time between two looks of a lane that waits.
 const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
 
-/// How many write outcomes of a lane down at once: while one waits for the server, the other's are
-/// gathered.
-const WRITERS: usize = 2;
+/// How many write outcomes of a lane down at once: while one waits for the server, those of the
+/// others are gathered, which costs the server less than writing them apart.
+const WRITERS: usize = 1;
 
 /// One lane of one handle.
 pub(super) struct ServerLane<D: Dialect> {
