@@ -14,7 +14,7 @@ use super::Position;
 use crate::Fence;
 
 /// How many places are kept when no line is left.
-const SPARE: usize = 4_096;
+const SPARE: usize = 256;
 
 /// The line of one key.
 #[derive(Debug, Default)]

@@ -34,6 +34,7 @@ mod backlog;
 mod competing;
 mod halfway;
 mod history;
+mod late;
 mod locks;
 mod plans;
 mod refusals;

@@ -1,5 +1,6 @@
--- Takes every shard from whoever had it last: what is settled under an old lease is stale, once
--- its tally says so too. The fence is raised last, for an assignment sees those before it.
+-- Takes every shard from whoever had it last: what is settled under an old lease is stale; `mark`
+-- tells the tallies in the same transaction. The fence is raised last, for an assignment sees those
+-- before it.
 -- Index: the primary key of the lease, which is small. Locks: its rows, which are open.
 UPDATE {outbox}_lease
 SET owner = '', since = fence + 1, lease_until = 0, out_rows = '', fence = fence + 1

@@ -1,5 +1,5 @@
 -- Hands leases over: to nobody, so that anyone may take them at once, or to an heir. What is
--- settled under them is stale once their tallies say so too.
+-- settled under them is stale; `mark` tells their tallies in the same transaction.
 -- $1 the owner, $2 until when it waits for the heir; the rows: shards, since when they were ours,
 -- heirs. The fence is raised last, for an assignment sees those before it.
 -- Index: the primary key of the lease. Locks: the rows named, in one order for everybody.

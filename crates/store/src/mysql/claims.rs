@@ -146,15 +146,19 @@ impl Claims for MySql {
         let begins = Begins::of(&base.holding().desks[lane], shards);
         let ask = begins.give(base.db.sql.claim_hot.ask()).give(chunk);
         let above = ask.all(&mut *conn).await?;
-        let cut = above.len() as i64 == chunk;
+        let mut cut = above.len() as i64 == chunk;
         let mut line = BTreeMap::new();
         for row in above {
             line.insert((rows::int(&row, 0)?, rows::shard(&row, 9)?), row);
         }
         let last = line.last_key_value().map(|((seq, _), _)| *seq).filter(|_| cut);
-        for (seq, shard, row) in late(base, conn, lane, shards, chunk, |_| last).await? {
-            line.insert((seq, shard), row);
+        let late = late(base, conn, lane, shards, chunk, |_| last).await?;
+        if let Some(last) = late.cut {
+            // What is above those that are left may have to come after them.
+            line.retain(|(seq, _), _| *seq <= last);
+            cut = true;
         }
+        line.extend(late.rows.into_iter().map(|(seq, shard, row)| ((seq, shard), row)));
         let line = line.into_iter().map(|((seq, shard), row)| (seq, shard, row)).collect();
         Ok(Shown { line, seen: Read::Together, from: begins.0, cut })
     }

@@ -150,9 +150,8 @@ impl Competes for MySql {
         };
         let Next { shards, mut line, cut } = next(base, conn, &begins, chunk).await?;
         let end = |shard| cut.filter(|(last, _)| *last == shard).map(|(_, seq)| seq);
-        for (seq, shard, row) in late(base, conn, lane, &shards, chunk, end).await? {
-            line.insert((seq, shard), row);
-        }
+        let late = late(base, conn, lane, &shards, chunk, end).await?;
+        line.extend(late.rows.into_iter().map(|(seq, shard, row)| ((seq, shard), row)));
         let line = line.into_iter().map(|((seq, shard), row)| (seq, shard, row)).collect();
         let (from, cut) = (begins.into_iter().collect(), cut.is_some());
         Ok(Shown { line, seen: Read::Apart, from, cut })

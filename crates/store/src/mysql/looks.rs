@@ -1,5 +1,6 @@
-//! Which hot rows have appeared below where a lane has read. No two rows have a number in common,
-//! whatever their shards are: so a row can appear only where a number is missing.
+//! Which hot rows have appeared below where a lane has read. The server draws each number once,
+//! whatever the shard, and producers may not choose one: so a row can appear only where a number is
+//! missing. Whatever is written by other means is found by the full look.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -116,8 +117,15 @@ pub(super) async fn appeared(
     Ok(there.iter().filter(appeared).map(|(shard, _)| *shard).collect())
 }
 
-/// Reads rows that have appeared below where a lane has read: so many at the most, and in each
-/// shard none beyond where a look has ended.
+/// Rows that have appeared below where a lane has read.
+pub(super) struct Late {
+    pub(super) rows: Vec<(i64, u16, MySqlRow)>,
+    /// The last number that was read, if more have appeared.
+    pub(super) cut: Option<i64>,
+}
+
+/// Reads rows that have appeared below where a lane has read: so many at the most, the oldest
+/// first, and in each shard none beyond where a look has ended.
 pub(super) async fn late(
     base: &Base<MySql>,
     conn: &mut MySqlConnection,
@@ -125,25 +133,28 @@ pub(super) async fn late(
     shards: &[u16],
     chunk: i64,
     end: impl Fn(u16) -> Option<i64>,
-) -> Result<Vec<(i64, u16, MySqlRow)>, Fault> {
+) -> Result<Late, Fault> {
     let stretches = Stretches::of(&base.holding().desks[lane], shards);
     let there = there(conn, stretches.ask(base)).await?;
-    let mut late: Vec<Vec<Value>> = Vec::new();
+    let mut late = BTreeSet::new();
     {
         let holding = base.holding();
         for (shard, there) in &there {
             let Some(part) = holding.desks[lane].known(*shard) else { continue };
             let unseen = part.below.unseen(there, part.hand.cursor()).into_iter();
             let unseen = unseen.filter(|seq| end(*shard).is_none_or(|end| *seq <= end));
-            late.extend(unseen.map(|seq| vec![seq.into(), (*shard).into()]));
+            late.extend(unseen.map(|seq| (seq, *shard)));
         }
     }
-    late.truncate(usize::try_from(chunk).unwrap_or(usize::MAX));
     if late.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Late { rows: Vec::new(), cut: None });
     }
-    let rows = base.db.sql.read_hot.ask().rows(late).all(conn).await?.into_iter();
-    rows.map(|row| Ok((rows::int(&row, 0)?, rows::shard(&row, 9)?, row))).collect()
+    let most = usize::try_from(chunk).unwrap_or(usize::MAX);
+    let cut = late.iter().nth(most).and(late.iter().take(most).last().map(|(seq, _)| *seq));
+    let named = late.into_iter().take(most).map(|(seq, shard)| vec![seq.into(), shard.into()]);
+    let rows = base.db.sql.read_hot.ask().rows(named.collect()).all(conn).await?.into_iter();
+    let rows = rows.map(|row| Ok((rows::int(&row, 0)?, rows::shard(&row, 9)?, row)));
+    Ok(Late { rows: rows.collect::<Result<_, Fault>>()?, cut })
 }
 
 /// Reads which rows are there, committed or not.

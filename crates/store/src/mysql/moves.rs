@@ -9,7 +9,7 @@ use sqlx::MySqlConnection;
 
 use super::template::Value;
 use super::{MySql, flight, rows};
-use crate::server::{End, Fault, Kept, Leases, Moves, Owned};
+use crate::server::{End, Fault, Kept, Leases, Moves, Owned, broken};
 
 /// How many rows one statement names.
 pub(super) const AT_ONCE: usize = 512;
@@ -122,7 +122,13 @@ impl Moves for MySql {
         let row = |one: &Owned| vec![one.shard.into(), one.mark.0.into(), one.done.into()];
         let ask = self.sql.settle.ask().give(now).give(owner);
         let found = ask.rows(ours.iter().map(row).collect()).run(&mut *conn).await?;
-        let now = Millis(i64::try_from(found.last_insert_id()).unwrap_or(i64::MAX));
+        let told = i64::try_from(found.last_insert_id()).unwrap_or(0);
+        if told == 0 && now.is_none() && found.rows_affected() > 0 {
+            return Err(broken(
+                "the server passes no LAST_INSERT_ID(…) on, by which it tells the time",
+            ));
+        }
+        let now = Millis(told);
         if found.rows_affected() == ours.len() as u64 {
             return Ok(Kept { shards: ours.iter().map(|one| one.shard).collect(), now });
         }

@@ -31,7 +31,7 @@ pub(crate) struct Base<D: Dialect> {
     pub(crate) strategy: Strategy,
     /// Whether the outbox is known to be claimed with that strategy.
     pub(super) adopted: AtomicBool,
-    /// By which shard's lease row a competing relay counts what it published: one of its own, so
+    /// By which shard's tally a competing relay counts what it published: one of its own, so
     /// that relays seldom wait for each other there.
     pub(super) counter: u16,
     /// This relay, for the lease table.
@@ -204,7 +204,8 @@ impl<D: Dialect> Base<D> {
         schema::refuse_newer(self, found)?;
         let count = u16::try_from(self.db.shards(conn).await?).unwrap_or(0);
         if count == 0 {
-            return Err(broken(format!("{}_lease has lost its shards", self.table)));
+            let table = &self.table;
+            return Err(broken(format!("{table}_lease or {table}_tally has lost its shards")));
         }
         self.shards.store(count, Ordering::Relaxed);
         Ok(count)

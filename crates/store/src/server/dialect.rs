@@ -64,8 +64,8 @@ pub(crate) trait Connects: Send + Sync + Sized + 'static {
 pub(crate) trait Leases: Connects {
     /// Counts the shards that the outbox was made with.
     async fn shards(&self, conn: &mut Self::Conn) -> Result<i64, Fault>;
-    /// Opens leases for work that writes, in one order for everybody, with what is in flight in
-    /// those `wanted`.
+    /// Opens leases and then their tallies for work that writes, in one order for everybody, with
+    /// what is in flight in those `wanted`.
     async fn lock(
         &self,
         conn: &mut Self::Conn,
@@ -73,7 +73,7 @@ pub(crate) trait Leases: Connects {
         shards: &[u16],
         wanted: &[u16],
     ) -> Result<Vec<LeaseRow>, Fault>;
-    /// Takes leases that are open, and returns their fences.
+    /// Takes leases that are open, says so in their tallies, and returns their fences.
     async fn take(
         &self,
         conn: &mut Self::Conn,
@@ -247,7 +247,7 @@ pub(crate) trait Competes: Claims {
         conn: &mut Self::Conn,
         rows: &[(i64, Fence, EventId)],
     ) -> Result<HashSet<i64>, Fault>;
-    /// Counts what was published, in one shard's lease row.
+    /// Counts what was published, in one shard's tally.
     async fn count_sent(&self, conn: &mut Self::Conn, shard: u16, sent: usize)
     -> Result<(), Fault>;
     /// Reads with which strategy the outbox is claimed, and the clock; it stays so until the
@@ -282,7 +282,7 @@ pub(crate) trait Moves: Connects {
     /// Whether a stroke is one statement, which needs no transaction around it.
     const ONE_STROKE: bool;
 
-    /// Asks the lease rows which shards nobody has taken since, counts what was published, and
+    /// Asks the tallies which shards nobody has taken since, counts what was published, and
     /// takes hot rows that stay out of flight.
     async fn open(
         &self,

@@ -21,10 +21,6 @@ use crate::own::May;
 /// The shortest and the longest time between two looks of a lane that waits.
 const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
 
-/// How many write outcomes of a lane down at once: while one waits for the server, those of the
-/// others are gathered, which costs the server less than writing them apart.
-const WRITERS: usize = 1;
-
 /// One lane of one handle.
 pub(super) struct ServerLane<D: Dialect> {
     base: Arc<Base<D>>,
@@ -36,7 +32,8 @@ pub(super) struct ServerLane<D: Dialect> {
 pub(super) struct Asks<D: Dialect> {
     pub(super) claims: Together<Want, Vec<Claim>>,
     pub(super) settlements: Together<Vec<Settlement>, Settled>,
-    /// Whose turns it is to write outcomes down.
+    /// Whose turn it is to write outcomes down: while one waits for the server, those of the others
+    /// are gathered, which costs the server less than writing them apart.
     pub(super) writing: Semaphore,
     /// What the newest claim saw, if it took all that it wanted.
     kept: Mutex<Option<KeptGlance<D>>>,
@@ -114,7 +111,7 @@ impl<D: Dialect> ServerLane<D> {
         let asks = Asks {
             claims: Together::default(),
             settlements: Together::default(),
-            writing: Semaphore::new(WRITERS),
+            writing: Semaphore::new(1),
             kept: Mutex::default(),
         };
         ServerLane { base, lane, asks: Arc::new(asks) }

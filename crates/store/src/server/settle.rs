@@ -1,4 +1,4 @@
-//! Settling: the lease first, then each row to where its outcome takes it, by primary key.
+//! Settling: the tallies first, then each row to where its outcome takes it, by primary key.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -91,7 +91,7 @@ pub(crate) struct Kept {
     pub(crate) now: Millis,
 }
 
-/// A shard as its lease row must show it, and how many of it were published.
+/// A shard as its tally must show it, and how many of it were published.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owned {
     pub(crate) shard: u16,
@@ -105,7 +105,7 @@ pub(super) struct Settling {
     ends: Vec<Settlement>,
     /// Which of them are in flight, each under the fence that it was given.
     fresh: Vec<bool>,
-    /// The shards of those, with what their lease rows must show.
+    /// The shards of those, with what their tallies must show.
     marks: BTreeMap<u16, Fence>,
     /// What each of them had behind it.
     behind: Vec<(u32, Vec<Moment>)>,
@@ -143,7 +143,7 @@ impl Settling {
         })
     }
 
-    /// Returns what the lease rows must show, and how many were published.
+    /// Returns what the tallies must show, and how many were published.
     fn owned(&self) -> Vec<Owned> {
         let mut done: BTreeMap<u16, i64> = BTreeMap::new();
         for (end, _) in self.fresh().filter(|(end, _)| matches!(end.outcome, Outcome::Done(_))) {
@@ -169,7 +169,7 @@ impl Settling {
         base.db.stroke(conn, now, &base.owner, &owned, &rows, base.history).await
     }
 
-    /// Asks the lease rows which shards nobody has taken since.
+    /// Asks the tallies which shards nobody has taken since.
     async fn open<D: Dialect>(&self, base: &Base<D>, conn: &mut D::Conn) -> Result<Kept, Fault> {
         // Rows that leave the hot table need not be unnamed; those that stay must be.
         let back = self.fresh().filter(|(end, _)| {

@@ -57,3 +57,23 @@ async fn a_settlement_waits_for_no_lease_and_a_claim_for_no_tally(server: &str) 
 }
 
 servers!(a_settlement_waits_for_no_lease_and_a_claim_for_no_tally);
+
+mod lost {
+    use super::*;
+
+    async fn a_shard_that_has_lost_its_tally_is_told(server: &str) {
+        let table = format!("t{:016x}", fastrand::u64(..));
+        let setup = Setup { table: table.clone(), ..Setup::new(need(server).detail("url")) };
+        let outbox = store::open(&setup).await.unwrap();
+        outbox.migrate().await.unwrap();
+        let mut session = Session::open(&setup.url).await.unwrap();
+        session.run(format!("DELETE FROM {table}_tally WHERE shard = 3")).await.unwrap();
+        let lane = outbox.lane(Lane { topics: Topics::all(), ..Lane::default() });
+        let told = lane.claim(&WANT).await.unwrap_err().to_string();
+        assert!(told.contains("_tally has lost its shards"), "{told}");
+        session.close().await.unwrap();
+        outbox.close().await;
+    }
+
+    servers!(a_shard_that_has_lost_its_tally_is_told);
+}

@@ -8,6 +8,7 @@ GRANT TRUNCATE ON {outbox}_sent_0, {outbox}_sent_1, {outbox}_sent_2, {outbox}_se
     {outbox}_sent_8, {outbox}_sent_9, {outbox}_sent_a, {outbox}_sent_b,
     {outbox}_sent_c, {outbox}_sent_d, {outbox}_sent_e, {outbox}_sent_f
     TO {account};
-GRANT SELECT, INSERT, UPDATE ON {outbox}_lease, {outbox}_tally TO {account};
+GRANT SELECT, INSERT, UPDATE ON {outbox}_lease TO {account};
+GRANT SELECT, UPDATE ON {outbox}_tally TO {account};
 GRANT SELECT ON {outbox}_schema, {outbox}_events TO {account};
 GRANT USAGE ON SEQUENCE {outbox}_seq, {outbox}_later_number TO {account};

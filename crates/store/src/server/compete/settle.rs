@@ -114,7 +114,7 @@ impl<D: Dialect> Work<D> for Settling {
         }
         moving.write(base, conn).await?;
         if sent > 0 {
-            // The lease row that counts is opened last, and for the shortest time.
+            // The tally that counts is opened last, and for the shortest time.
             let shard = base.counter % base.shards(conn).await?;
             base.db.count_sent(conn, shard, sent).await?;
         }
