@@ -150,8 +150,10 @@ pub(super) async fn late(
         return Ok(Late { rows: Vec::new(), cut: None });
     }
     let most = usize::try_from(chunk).unwrap_or(usize::MAX);
-    let cut = late.iter().nth(most).and(late.iter().take(most).last().map(|(seq, _)| *seq));
-    let named = late.into_iter().take(most).map(|(seq, shard)| vec![seq.into(), shard.into()]);
+    let more = late.len() > most;
+    let oldest: Vec<(i64, u16)> = late.into_iter().take(most).collect();
+    let cut = oldest.last().filter(|_| more).map(|(seq, _)| *seq);
+    let named = oldest.into_iter().map(|(seq, shard)| vec![seq.into(), shard.into()]);
     let rows = base.db.sql.read_hot.ask().rows(named.collect()).all(conn).await?.into_iter();
     let rows = rows.map(|row| Ok((rows::int(&row, 0)?, rows::shard(&row, 9)?, row)));
     Ok(Late { rows: rows.collect::<Result<_, Fault>>()?, cut })
