@@ -1,13 +1,27 @@
-//! The only room that knows brokers: one file and one feature each, behind the seam `Sink`.
+//! The only room that knows brokers: one file and one feature each, behind the seams `Sink` and
+//! `Feed`.
 //!
 //! A sink offers events and says honestly what it knows: a receipt, a refusal, or that it cannot
-//! know. It never tries again by itself, never judges, and never sees a store.
+//! know. It never tries again by itself, never judges, and never sees a store. A feed hands out
+//! what came, and forgets nothing before it is told to.
 
 pub mod gate;
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "kafka")]
+pub mod kafka;
 pub mod keyed;
+pub mod manner;
+#[cfg(feature = "nats")]
+pub mod nats;
+#[cfg(feature = "rabbitmq")]
+pub mod rabbitmq;
+#[cfg(feature = "redis")]
+pub mod redis;
+#[cfg(feature = "rocketmq")]
+pub mod rocketmq;
 #[cfg(feature = "stdout")]
 pub mod stdout;
+pub mod traits;
 pub mod webhook;
 pub mod width;

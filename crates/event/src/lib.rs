@@ -2,10 +2,13 @@
 //!
 //! Nothing here does I/O, reads a clock or knows a database, a broker or a page.
 
+mod arrival;
 mod cause;
 mod envelope;
 mod event;
+mod feed;
 mod headers;
+mod inspection;
 mod judge;
 mod lease;
 mod listing;
@@ -21,7 +24,9 @@ mod topic;
 pub use cause::{Cause, Code, EXPLANATIONS, Explanation, explain};
 pub use envelope::Envelope;
 pub use event::{Event, EventId, Invalid, Limits, Payload};
+pub use feed::{Delivery, Feed, Handle, Nack};
 pub use headers::Headers;
+pub use inspection::{Durability, Finding, Gauge, Grade, Inspection, Level};
 pub use judge::{Backoff, Limit, Policy};
 pub use lease::Leased;
 pub use listing::{Counts, Cursor, Filter, Listed, Listing, Moment, Page, Requeued, Status};

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use thiserror::Error;
 
 use crate::{
-    Answer, Cause, Claim, Counts, Event, EventId, Fence, Filter, Listing, Millis, Page, Refusal,
-    Requeued, Settled, Settlement,
+    Answer, Cause, Claim, Counts, Durability, Event, EventId, Fence, Filter, Inspection, Listing,
+    Millis, Page, Refusal, Requeued, Settled, Settlement,
 };
 
 /// Why a store did not answer. Each variant is a different reaction.
@@ -76,6 +76,11 @@ pub trait Sink: Send + Sync {
     async fn publish(&self, events: &[Event]) -> Vec<Answer>;
     /// Asks whether the destination can be reached, without an event.
     async fn probe(&self) -> Result<(), Refusal>;
+    /// Asks what its receipts are worth, what its settings risk and how full it is. Asked at the
+    /// start, by the doctor and now and then; never in a turn.
+    async fn inspect(&self) -> Result<Inspection, Refusal> {
+        Ok(Inspection::of(Durability::BestEffort))
+    }
     /// Ends connections.
     async fn close(&self) {}
 }

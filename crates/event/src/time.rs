@@ -19,6 +19,11 @@ impl Millis {
         Millis(jiff::Timestamp::now().as_millisecond())
     }
 
+    /// Reads a moment as RFC 3339 writes it.
+    pub fn parse(text: &str) -> Option<Millis> {
+        text.parse().ok().map(|moment: jiff::Timestamp| Millis(moment.as_millisecond()))
+    }
+
     /// Returns how long ago `earlier` was, or zero when it lies ahead.
     pub fn since(self, earlier: Millis) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))

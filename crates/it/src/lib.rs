@@ -9,6 +9,7 @@ pub mod differential;
 pub mod ground;
 pub mod instance;
 pub mod process;
+pub mod quay;
 pub mod raw;
 pub mod receiver;
 pub mod session;

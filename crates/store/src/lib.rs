@@ -18,10 +18,10 @@ pub mod sqlite;
 mod statements;
 mod strategy;
 
+pub use event::{Finding, Grade};
 pub use given::check_table;
 pub use memory::Memory;
 pub use outbox::{
-    Accounts, Finding, Grade, Home, Lane, Now, Outbox, Schema, Setup, check_listen, check_strategy,
-    home, open,
+    Accounts, Home, Lane, Now, Outbox, Schema, Setup, check_listen, check_strategy, home, open,
 };
 pub use strategy::Strategy;

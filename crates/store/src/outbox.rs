@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use event::{
-    Catalog, Cause, Chores, Code, Event, Inbox, Millis, Order, Source, StoreError, Topics, scrub,
+    Catalog, Cause, Chores, Code, Event, Finding, Inbox, Millis, Order, Source, StoreError, Topics,
+    scrub,
 };
 
 use crate::{Strategy, mysql, postgres, sqlite};
@@ -88,28 +89,6 @@ pub struct Accounts {
     pub relay: String,
     /// The service's, which puts events down and takes events in.
     pub service: String,
-}
-
-/// How bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Grade {
-    /// As it should be.
-    Good,
-    /// It works, but look at it.
-    Warn,
-    /// It does not work.
-    Bad,
-}
-
-/// One thing that an examination found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// How bad it is.
-    pub grade: Grade,
-    /// What was looked at.
-    pub what: String,
-    /// What was found, and what to do about it.
-    pub detail: String,
 }
 
 /// One relay's handle on an outbox. Two handles are two relays, even in one process.
