@@ -31,11 +31,11 @@ const FOREIGN: &str = "dlq, dead letter, park, parked, parks, discard, discarded
     dispatch, dispatched, dispatcher, dispatches, deliver, delivered, delivers, epoch, \
     fence token, fencing token, job, jobs, task, tasks, message, messages, record, records";
 
-/// Where these stand all the same: names that the schema and the metrics must have, what libraries
-/// and browsers call theirs, and the name of a promise.
+/// Where these stand all the same: names that the schema and the metrics must have, what libraries,
+/// browsers and brokers call theirs, and the name of a promise.
 const GIVEN: &str = "broker_message_id, postbox_dispatch_latency_seconds, tokio::task, \
     task::spawn_blocking, error.message, [\"message\"], .record(, UNIX_EPOCH, extract(epoch, \
-    database.message()";
+    database.message(), max.message.bytes, maxMessageSize, MESSAGE_TOO_LARGE";
 
 /// Files named after a broker speak its own language, because who reads them looks things up in
 /// its documentation.
