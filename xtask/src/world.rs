@@ -12,6 +12,7 @@ mod mariadb;
 mod mysql;
 mod place;
 mod postgres;
+mod python;
 mod recipe;
 mod run;
 pub(crate) mod sweep;

@@ -16,6 +16,9 @@ use crate::world::need;
 /// How long the parts of a killed server may take to notice.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What stands for its ports in a recipe.
+const PORTS: [&str; 4] = ["{port}", "{port2}", "{port3}", "{port4}"];
+
 /// How long to wait between two looks.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -23,6 +26,8 @@ const LOOK: Duration = Duration::from_millis(5);
 pub struct Instance {
     /// Where to connect.
     pub url: String,
+    /// Its ports: `{port}` of the recipe, then `{port2}`, `{port3}` and `{port4}`.
+    pub ports: [u16; PORTS.len()],
     recipe: Vec<String>,
     run: PathBuf,
     child: Child,
@@ -46,15 +51,19 @@ impl Instance {
         let mut copy = Command::new("cp");
         copy.args(["--archive", "--sparse=always", server.detail("template"), &data]);
         ensure!(copy.status()?.success(), "the template cannot be copied");
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let ports = free_ports()?;
+        let fill = |word: String| {
+            let filled = word.replace("{data}", &data);
+            let named = PORTS.iter().zip(ports);
+            named.fold(filled, |word, (name, port)| word.replace(name, &port.to_string()))
+        };
         let words: Vec<String> = serde_json::from_str(server.detail("recipe"))?;
-        let port = port.to_string();
-        let words = words.iter().map(|word| word.replace("{data}", &data).replace("{port}", &port));
+        let words = words.into_iter().map(fill);
         let recipe: Vec<_> = words.chain(more.iter().map(|word| (*word).to_owned())).collect();
         let shared = server.socket.port().to_string();
-        let url = server.detail("url").replace(&shared, &port);
+        let url = server.detail("url").replace(&shared, &ports[0].to_string());
         let child = spawn(&recipe, &server.run, &folder)?;
-        Ok(Instance { url, recipe, run: server.run, child, folder })
+        Ok(Instance { url, ports, recipe, run: server.run, child, folder })
     }
 
     /// Kills it as nothing that it could prepare for, and returns when it is gone.
@@ -116,6 +125,17 @@ impl Drop for Instance {
     fn drop(&mut self) {
         let _ = self.kill();
     }
+}
+
+/// Finds free ports. All are held until all are found, so that no two are the same.
+fn free_ports() -> Result<[u16; PORTS.len()]> {
+    let bind = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let held = [bind()?, bind()?, bind()?, bind()?];
+    let mut ports = [0; PORTS.len()];
+    for (port, held) in ports.iter_mut().zip(&held) {
+        *port = held.local_addr()?.port();
+    }
+    Ok(ports)
 }
 
 /// Tells whether any process works in a folder, as each of a server does in its data.

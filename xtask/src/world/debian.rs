@@ -19,7 +19,8 @@ use super::command::output;
 pub(super) struct Packages {
     pub(super) suite: &'static str,
     pub(super) names: &'static [&'static str],
-    /// Programs, or folders of programs, that shall start by their plain path.
+    /// Programs, or folders of programs, that shall start by their plain path. The last letter of a
+    /// folder's name may be `*`, where the name ends in a version.
     pub(super) programs: &'static [&'static str],
 }
 
@@ -40,12 +41,26 @@ impl Packages {
             for unread in ["doc", "man", "locale"] {
                 let _ = fs::remove_dir_all(folder.join("usr/share").join(unread));
             }
+            inward(folder, folder)?;
             Prefix::new(folder, &home)?.patch(cache, programs)?;
             apt.forget()?;
             println!("got {} packages in {} s", files.len(), began.elapsed().as_secs());
             Ok(())
         })
     }
+}
+
+/// Returns a path inside a prefix, of which the last letter of a folder's name may be `*`. What is
+/// not there is returned as it is written.
+pub(super) fn find(prefix: &Path, path: &str) -> PathBuf {
+    let step = |folder: PathBuf, name: &str| {
+        let named = |path: &PathBuf| {
+            let start = name.strip_suffix('*').zip(path.file_name());
+            start.is_some_and(|(start, name)| name.to_string_lossy().starts_with(start))
+        };
+        entries(&folder).into_iter().find(named).unwrap_or_else(|| folder.join(name))
+    };
+    path.split('/').fold(prefix.to_owned(), step)
 }
 
 /// Returns where the libraries of a prefix lie.
@@ -81,7 +96,7 @@ impl Prefix<'_> {
             let inside = path.strip_prefix(self.now).map(Path::to_owned).unwrap_or_default();
             self.then.join(inside)
         }));
-        for program in programs.iter().map(|program| self.now.join(program)) {
+        for program in programs.iter().map(|program| find(self.now, program)) {
             for file in elf_files(&program)? {
                 let mut patchelf = cache.command(self.now.join("ld.so"));
                 patchelf.arg("--library-path").arg(&now).arg(self.now.join("usr/bin/patchelf"));
@@ -92,6 +107,33 @@ impl Prefix<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns the part of a library path by which a program finds what lies beside it.
+fn siblings(path: &str) -> String {
+    let own = path.trim().split(':').filter(|part| part.starts_with("$ORIGIN"));
+    own.map(|part| format!("{part}:")).collect()
+}
+
+/// Lets absolute links lead to what lies in the prefix, where it does.
+fn inward(folder: &Path, prefix: &Path) -> Result<()> {
+    for path in entries(folder) {
+        match path.read_link() {
+            Ok(target) if target.is_absolute() => {
+                let inside = prefix.join(target.strip_prefix("/")?);
+                if inside.symlink_metadata().is_ok() {
+                    let up = path.strip_prefix(prefix)?.components().skip(1).map(|_| "..");
+                    let inside = inside.strip_prefix(prefix)?;
+                    fs::remove_file(&path)?;
+                    symlink(up.collect::<PathBuf>().join(inside), &path)?;
+                }
+            }
+            Ok(_) => {}
+            Err(_) if path.is_dir() => inward(&path, prefix)?,
+            Err(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// Finds the loader itself: links to it may be absolute and lead out of the prefix.
@@ -128,4 +170,31 @@ fn elf_files(path: &Path) -> Result<Vec<PathBuf>> {
 
 fn entries(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_keeps_its_way_to_its_siblings() {
+        assert_eq!(siblings("$ORIGIN:/usr/lib:$ORIGIN/../lib\n"), "$ORIGIN:$ORIGIN/../lib:");
+        assert_eq!(siblings("\n"), "");
+    }
+
+    #[test]
+    fn an_absolute_link_leads_into_the_prefix_if_it_can() {
+        let prefix = tempfile::tempdir().unwrap();
+        let at = |path: &str| prefix.path().join(path);
+        fs::create_dir_all(at("usr/lib/x")).unwrap();
+        fs::create_dir_all(at("etc")).unwrap();
+        fs::write(at("etc/x.conf"), "own").unwrap();
+        symlink("/etc/x.conf", at("usr/lib/x/conf")).unwrap();
+        symlink("/etc/only-outside", at("usr/lib/x/out")).unwrap();
+        inward(prefix.path(), prefix.path()).unwrap();
+        assert_eq!(fs::read_to_string(at("usr/lib/x/conf")).unwrap(), "own");
+        let link = at("usr/lib/x/conf").read_link().unwrap();
+        assert_eq!(link, Path::new("../../../etc/x.conf"));
+        assert_eq!(at("usr/lib/x/out").read_link().unwrap(), Path::new("/etc/only-outside"));
+    }
 }

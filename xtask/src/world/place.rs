@@ -15,10 +15,15 @@ use anyhow::{Context, Result};
 use super::run::Run;
 use super::sweep::MARK;
 
-/// A fresh folder and a free loopback port.
+/// How many further ports an instance may have.
+pub(super) const MORE: usize = 3;
+
+/// A fresh folder and free loopback ports.
 pub(super) struct Place<'a> {
     pub(super) folder: PathBuf,
     pub(super) address: SocketAddr,
+    /// Further ports, for a server that listens at several: `{port2}`, `{port3}` … of a recipe.
+    pub(super) more: [u16; MORE],
     run: &'a Run,
 }
 
@@ -30,8 +35,14 @@ impl Place<'_> {
         }
         fs::create_dir(&folder).with_context(|| folder.display().to_string())?;
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
-        Ok(Place { folder, address: port.local_addr()?, run })
+        let bind = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port");
+        // All are held until all are found, so that no two are the same.
+        let (port, others) = (bind()?, [bind()?, bind()?, bind()?]);
+        let mut more = [0; MORE];
+        for (more, other) in more.iter_mut().zip(&others) {
+            *more = other.local_addr()?.port();
+        }
+        Ok(Place { folder, address: port.local_addr()?, more, run })
     }
 
     /// Makes the command of a server: with little of this environment, its words in `log`.

@@ -8,13 +8,16 @@ use std::process::Child;
 
 use anyhow::{Context, Result};
 
-use super::place::{Nobody, Place};
+use super::place::{MORE, Nobody, Place};
 
 /// What stands for the folder of the data in a recipe.
 pub(super) const DATA: &str = "{data}";
 
 /// What stands for the port in a recipe.
 pub(super) const PORT: &str = "{port}";
+
+/// What stands for further ports in a recipe, where a server listens at several.
+pub(super) const PORTS: [&str; MORE] = ["{port2}", "{port3}", "{port4}"];
 
 /// The words of a command. Its process is the server itself, as a user that is not root.
 pub(super) struct Recipe(Vec<String>);
@@ -38,8 +41,12 @@ impl Recipe {
     /// Starts an instance on its data.
     pub(super) fn spawn(&self, data: &Path, place: &Place<'_>) -> Result<Child> {
         let (data, port) = (data.display().to_string(), place.address.port().to_string());
-        let words = self.0.iter().map(|word| word.replace(DATA, &data).replace(PORT, &port));
-        let words: Vec<_> = words.collect();
+        let fill = |word: &String| {
+            let filled = word.replace(DATA, &data).replace(PORT, &port);
+            let more = PORTS.iter().zip(place.more);
+            more.fold(filled, |word, (name, port)| word.replace(name, &port.to_string()))
+        };
+        let words: Vec<_> = self.0.iter().map(fill).collect();
         let (program, args) = words.split_first().context("a recipe begins with a program")?;
         place.command(program)?.args(args).spawn().context("the server does not start")
     }
