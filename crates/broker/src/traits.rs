@@ -9,6 +9,9 @@ pub struct Traits {
     pub kind: &'static str,
     /// The most that its receipts can be worth.
     pub durability: Durability,
+    /// Whether it keeps what it took until every group has it. Otherwise a receipt is the word of
+    /// the one consumer that took it in, and whoever published it brings it again until then.
+    pub keeps: bool,
     /// Bytes of payload that it takes with its usual settings.
     pub largest: usize,
     /// Whether it drops an event that it already has, for a while.

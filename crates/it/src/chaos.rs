@@ -8,7 +8,6 @@ mod destination;
 mod facts;
 mod fleet;
 mod home;
-mod line;
 mod producer;
 mod told;
 

@@ -1,7 +1,6 @@
 //! The quay that a suite of brokers stands on: one real broker, as many sinks and feeds as wanted,
 //! and the means to stop, kill and cut it off.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -10,28 +9,44 @@ use broker::manner::{Manner, Subscription};
 use broker::traits::Traits;
 use event::{Feed, Sink};
 
+use crate::line::Line;
+
+/// The password (key, secret) of whoever must not be let in. It may stand in no cause.
+pub const WRONG: &str = "c4n4ry-of-a-stranger-0123456789";
+
 /// One broker for one test: the world's, shared with other tests, or one of its own.
 #[async_trait]
 pub trait Quay: Send + Sync {
     /// Says how the broker differs.
     fn traits(&self) -> Traits;
+    /// Returns the secrets that let us in. They may stand in no cause.
+    fn secrets(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// Makes a topic that no other test uses, and whatever a group of that name needs to take from
     /// it. An event of this topic goes there without further naming.
     async fn topic(&self, group: &str) -> Result<String>;
+    /// Makes whatever another group needs to take from a topic that is there, from now on.
+    async fn join(&self, _group: &str, _topic: &str) -> Result<()> {
+        Ok(())
+    }
     /// Makes a sink.
     async fn sink(&self, manner: Manner) -> Result<Arc<dyn Sink>>;
-    /// Joins a group.
+    /// Joins a group. Whatever the group has not ended yet comes, from the first on.
     async fn feed(&self, subscription: Subscription) -> Result<Arc<dyn Feed>>;
-    /// Makes a sink with a wrong password, where the broker asks for one.
+    /// Returns the broker's name for where a group's dead of a topic are kept, and makes whatever
+    /// another group needs to take from there; `None` where whoever published keeps them.
+    async fn dead(&self, group: &str, topic: &str, reader: &str) -> Result<Option<String>>;
+    /// Puts bytes that are no event where the events of a topic go, without any envelope.
+    async fn foreign(&self, topic: &str, bytes: &[u8]) -> Result<()>;
+    /// Makes a sink with the password [`WRONG`], where the broker asks for one.
     async fn stranger(&self, manner: Manner) -> Result<Option<Arc<dyn Sink>>>;
-    /// Makes a sink that reaches the broker at another address, where something stands in between
-    /// that carries on to [`address`](Quay::address).
-    async fn detour(&self, manner: Manner, by: SocketAddr) -> Result<Arc<dyn Sink>>;
-    /// Returns where the broker listens.
-    fn address(&self) -> SocketAddr;
+    /// Makes a sink that reaches the broker only by a line that can be held and cut. Of a broker of
+    /// one's own, where it is easier.
+    async fn detour(&self, manner: Manner) -> Result<(Line, Arc<dyn Sink>)>;
     /// Stops its process in the midst of whatever it does (SIGSTOP), or lets it go on. Only of a
     /// broker of one's own.
-    fn pause(&self, paused: bool) -> Result<()>;
+    async fn pause(&self, paused: bool) -> Result<()>;
     /// Kills it (SIGKILL) and starts it again on what it left; returns when it answers. Only of a
     /// broker of one's own.
     async fn restart(&self) -> Result<()>;

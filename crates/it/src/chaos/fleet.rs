@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::destination::Destination;
 use super::home::Home;
-use super::line::Line;
+use crate::line::Line;
 use crate::process::{Process, Signal};
 use crate::raw;
 

@@ -1,0 +1,103 @@
+//! A line to a server: what is said on it can be held, so that it arrives later, and it can be cut.
+//! Each of the two ways is held by itself.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use anyhow::Result;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// One line, for as many connections as the client opens. When it is dropped, every connection is
+/// cut and nobody listens any more.
+pub struct Line {
+    address: SocketAddr,
+    state: watch::Sender<State>,
+    _carrying: JoinSet<()>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    /// What the client says waits.
+    held: bool,
+    /// What the server says waits.
+    answers_held: bool,
+    /// How often the line was cut.
+    cuts: u64,
+}
+
+impl Line {
+    /// Opens a line to a server.
+    pub async fn open(server: SocketAddr) -> Result<Line> {
+        Line::open_at((Ipv4Addr::LOCALHOST, 0).into(), server).await
+    }
+
+    /// Opens a line that begins at a given address.
+    pub async fn open_at(at: SocketAddr, server: SocketAddr) -> Result<Line> {
+        let listener = TcpListener::bind(at).await?;
+        let address = listener.local_addr()?;
+        let (state, mut carrying) = (watch::Sender::new(State::default()), JoinSet::new());
+        let seen = state.subscribe();
+        carrying.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((client, _)) = listener.accept().await {
+                connections.spawn(carry(client, server, seen.clone()));
+                while connections.try_join_next().is_some() {}
+            }
+        });
+        Ok(Line { address, state, _carrying: carrying })
+    }
+
+    /// Returns where the client connects to.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Holds what the client says, or lets all of it go.
+    pub fn hold(&self, held: bool) {
+        self.state.send_modify(|state| state.held = held);
+    }
+
+    /// Holds what the server says, or lets all of it go.
+    pub fn hold_answers(&self, held: bool) {
+        self.state.send_modify(|state| state.answers_held = held);
+    }
+
+    /// Cuts every connection; what is held on it is lost. New ones are carried.
+    pub fn cut(&self) {
+        self.state.send_modify(|state| state.cuts += 1);
+    }
+}
+
+async fn carry(client: TcpStream, server: SocketAddr, state: watch::Receiver<State>) {
+    let Ok(server) = TcpStream::connect(server).await else { return };
+    let _ = (client.set_nodelay(true), server.set_nodelay(true));
+    let ((from_client, to_client), (from_server, to_server)) =
+        (client.into_split(), server.into_split());
+    let (mut cut, cuts) = (state.clone(), state.borrow().cuts);
+    let there = flow(from_client, to_server, state.clone(), |state| state.held);
+    let back = flow(from_server, to_client, state, |state| state.answers_held);
+    tokio::select! {
+        _ = async { tokio::join!(there, back) } => {}
+        _ = cut.wait_for(|state| state.cuts > cuts) => {}
+    }
+}
+
+/// Carries one way until either end closes. What is held is carried once it no longer is.
+async fn flow(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut state: watch::Receiver<State>,
+    held: fn(&State) -> bool,
+) {
+    let mut buffer = vec![0; 64 * 1024];
+    while let Ok(read @ 1..) = from.read(&mut buffer).await {
+        let open = state.wait_for(|state| !held(state)).await.is_ok();
+        if !open || to.write_all(&buffer[..read]).await.is_err() {
+            return;
+        }
+    }
+    let _ = to.shutdown().await;
+}
