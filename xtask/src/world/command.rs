@@ -15,7 +15,9 @@ pub(super) fn output(command: &mut Command) -> Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let done = command.output().with_context(|| format!("{program} does not start"))?;
     if !done.status.success() {
-        let complaint = String::from_utf8_lossy(&done.stderr);
+        // Maven complains on its standard output.
+        let told = if done.stderr.is_empty() { &done.stdout } else { &done.stderr };
+        let complaint = String::from_utf8_lossy(told);
         bail!("{program}: {}: {}", done.status, complaint.trim());
     }
     Ok(String::from_utf8_lossy(&done.stdout).into_owned())

@@ -96,13 +96,18 @@ impl Prefix<'_> {
             let inside = path.strip_prefix(self.now).map(Path::to_owned).unwrap_or_default();
             self.then.join(inside)
         }));
+        let patchelf = || {
+            let mut patchelf = cache.command(self.now.join("ld.so"));
+            patchelf.arg("--library-path").arg(&now).arg(self.now.join("usr/bin/patchelf"));
+            patchelf
+        };
         for program in programs.iter().map(|program| find(self.now, program)) {
             for file in elf_files(&program)? {
-                let mut patchelf = cache.command(self.now.join("ld.so"));
-                patchelf.arg("--library-path").arg(&now).arg(self.now.join("usr/bin/patchelf"));
-                patchelf.arg("--set-interpreter").arg(self.then.join("ld.so"));
-                patchelf.args(["--force-rpath", "--set-rpath", &then]).arg(file);
-                output(&mut patchelf)?;
+                let own = output(patchelf().arg("--print-rpath").arg(&file))?;
+                let path = siblings(&own) + &then;
+                let mut patch = patchelf();
+                patch.arg("--set-interpreter").arg(self.then.join("ld.so"));
+                output(patch.args(["--force-rpath", "--set-rpath", &path]).arg(file))?;
             }
         }
         Ok(())
@@ -184,17 +189,19 @@ mod tests {
 
     #[test]
     fn an_absolute_link_leads_into_the_prefix_if_it_can() {
-        let prefix = tempfile::tempdir().unwrap();
-        let at = |path: &str| prefix.path().join(path);
+        let name = format!("postbox-prefix-{}", std::process::id());
+        let prefix = std::env::temp_dir().join(name);
+        let at = |path: &str| prefix.join(path);
         fs::create_dir_all(at("usr/lib/x")).unwrap();
         fs::create_dir_all(at("etc")).unwrap();
         fs::write(at("etc/x.conf"), "own").unwrap();
         symlink("/etc/x.conf", at("usr/lib/x/conf")).unwrap();
         symlink("/etc/only-outside", at("usr/lib/x/out")).unwrap();
-        inward(prefix.path(), prefix.path()).unwrap();
+        inward(&prefix, &prefix).unwrap();
         assert_eq!(fs::read_to_string(at("usr/lib/x/conf")).unwrap(), "own");
         let link = at("usr/lib/x/conf").read_link().unwrap();
         assert_eq!(link, Path::new("../../../etc/x.conf"));
         assert_eq!(at("usr/lib/x/out").read_link().unwrap(), Path::new("/etc/only-outside"));
+        fs::remove_dir_all(&prefix).unwrap();
     }
 }
