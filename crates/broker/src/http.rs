@@ -1,10 +1,13 @@
-//! The sink `http`: one POST per event, as a CloudEvent, signed if there is a secret.
+//! HTTP: one POST per event, as a CloudEvent, signed if there is a secret; and the receiver of such.
 //!
-//! It never follows a redirect, never asks the environment for a proxy, never tries again by
+//! The sink never follows a redirect, never asks the environment for a proxy, never tries again by
 //! itself, and connects to public addresses only, unless the config allows others.
 
 mod address;
 mod answer;
+mod arrive;
+mod desk;
+mod feed;
 mod request;
 
 use std::fmt;
@@ -12,7 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use event::{Answer, Cause, Code, Event, Millis, Refusal, Secret, Sink};
+use event::{
+    Answer, Cause, Code, Durability, Event, Inspection, Millis, Refusal, Secret, Sink,
+};
 use reqwest::{Client, Method, Request, redirect};
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
@@ -24,8 +29,26 @@ use self::address::Resolver;
 use self::request::Form;
 use crate::gate::{Gate, Gates};
 use crate::keyed::{self, Offered, Until};
+use crate::traits::Traits;
 use crate::webhook;
 use crate::width::Signal;
+
+pub use self::feed::{HttpFeed, Reception};
+
+/// What a destination over HTTP can do, if it receives by [`HttpFeed`]; any other one is asked only
+/// for an honest status.
+pub const TRAITS: Traits = Traits {
+    kind: "http",
+    durability: Durability::Replicated,
+    keeps: false,
+    largest: Reception::LARGEST,
+    dedupes: false,
+    knows_topics: true,
+    ordered: true,
+    counts: false,
+    leases: true,
+    levels: &[],
+};
 
 /// How a CloudEvent is laid out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +78,8 @@ pub struct Options {
     pub headers: Vec<(String, Secret)>,
     /// Whether addresses that are not public may be connected to.
     pub allow_private: bool,
+    /// What a receipt of this destination is worth. HTTP does not tell: it is the operator's word.
+    pub durability: Durability,
     /// Which outbox the events came from.
     pub source: String,
     /// The most events at once; how many it is in fact follows the destination.
@@ -75,6 +100,7 @@ impl Options {
             secrets: Vec::new(),
             headers: Vec::new(),
             allow_private: false,
+            durability: Durability::BestEffort,
             source: source.into(),
             concurrency: 16,
             gates: Gates::default(),
@@ -106,6 +132,7 @@ pub struct Http {
     until: Until,
     gate: Arc<Gate>,
     masks: Vec<Secret>,
+    durability: Durability,
 }
 
 impl Http {
@@ -135,7 +162,8 @@ impl Http {
         let port = url.port_or_known_default().unwrap_or_default();
         let host = format!("{}:{port}", url.host_str().unwrap_or_default());
         let until = Until { patience: options.timeout, stop: options.stop };
-        Ok(Http { client, url, host, form, until, gate, masks })
+        let durability = options.durability;
+        Ok(Http { client, url, host, form, until, gate, masks, durability })
     }
 
     async fn offer(&self, event: &Event) -> Offered {
@@ -183,6 +211,10 @@ impl Sink for Http {
             _ => Ok(()),
         }
     }
+
+    async fn inspect(&self) -> Result<Inspection, Refusal> {
+        Ok(Inspection::of(self.durability))
+    }
 }
 
 /// Makes the client; without `tls`, it trusts the platform's roots.
@@ -215,7 +247,7 @@ fn client(options: &Options, tls: Option<ClientConfig>) -> Result<Client, Cause>
 }
 
 /// For plain HTTP, which must work on a machine without certificates.
-fn trust_nobody() -> Result<ClientConfig, Cause> {
+pub(crate) fn trust_nobody() -> Result<ClientConfig, Cause> {
     let invalid = |error| Cause::new(Code::ConfigInvalid, format_args!("TLS: {error}"));
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()

@@ -11,11 +11,27 @@ use std::time::Duration;
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use event::{Answer, Cause, Code, Envelope, Event, Receipt, Refusal, Sink};
+use event::{Answer, Cause, Code, Durability, Envelope, Event, Receipt, Refusal, Sink};
 use tokio::sync::Mutex;
 use tokio::task;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+
+use crate::traits::Traits;
+
+/// What a reader of lines can do. There is no feed: order is that of the lines.
+pub const TRAITS: Traits = Traits {
+    kind: "stdout",
+    durability: Durability::BestEffort,
+    keeps: false,
+    largest: usize::MAX,
+    dedupes: false,
+    knows_topics: false,
+    ordered: true,
+    counts: false,
+    leases: false,
+    levels: &[],
+};
 
 type Writer = Arc<Mutex<dyn Write + Send>>;
 

@@ -1,6 +1,8 @@
 //! The quay that a suite of brokers stands on: one real broker, as many sinks and feeds as wanted,
 //! and the means to stop, kill and cut it off.
 
+pub mod http;
+
 use std::sync::Arc;
 
 use anyhow::Result;

@@ -1,11 +1,15 @@
 //! The contract: one function per promise, the same for every store.
 //!
-//! A store passes by `it::contract!(ground)`, which makes one test of every promise.
+//! A store passes by `it::contract!(ground)`, which makes one test of every promise; the two sides of
+//! a broker pass by `it::sink_contract!(shared, own)` and `it::feed_contract!(shared, own)`.
 
 mod act;
 pub mod catalog;
 pub mod chores;
+pub mod feed;
 pub mod inbox;
+mod passage;
+pub mod sink;
 pub mod source;
 pub mod storm;
 
@@ -129,6 +133,72 @@ macro_rules! contract {
     };
 }
 
+/// Makes one test of every promise of a sink. The given functions make a quay: one of the broker that
+/// all tests share, one of a broker of the test's own.
+#[macro_export]
+macro_rules! sink_contract {
+    ($shared:path, $own:path) => {
+        $crate::promises! { $shared, answers = $crate::suite::sink::answers:
+            what_has_a_receipt_is_there_byte_for_byte
+            a_payload_of_nothing_arrives_as_nothing
+            nothing_is_answered_with_nothing
+            keys_stay_in_order_within_a_batch
+            keys_stay_in_order_over_batches
+            receipts_carry_what_the_broker_calls_each_event
+            publishes_made_at_once_keep_their_answers_apart
+        }
+        $crate::promises! { $shared, limits = $crate::suite::sink::limits:
+            a_refused_event_holds_its_followers_and_nobody_else
+            an_oversize_event_is_rejected_alone
+            an_unknown_topic_is_refused_by_name_or_made
+            a_stranger_is_refused_and_no_secret_is_told
+            after_a_stop_nothing_new_is_offered
+            a_repeated_event_is_one_delivery_where_the_broker_dedupes
+            a_look_at_the_broker_claims_no_more_than_is_so
+        }
+        $crate::promises! { $own, faults = $crate::suite::sink::faults:
+            a_broker_that_is_not_there_is_down
+            an_answer_that_is_cut_off_is_unknown
+            an_answer_that_does_not_come_is_unknown
+            a_broker_that_sleeps_is_not_waited_for
+            a_broker_that_is_killed_loses_no_receipt
+        }
+    };
+}
+
+/// Makes one test of every promise of a feed, like [`sink_contract!`].
+#[macro_export]
+macro_rules! feed_contract {
+    ($shared:path, $own:path) => {
+        $crate::promises! { $shared, ends = $crate::suite::feed::ends:
+            what_was_published_comes_once_to_a_group
+            two_groups_each_get_everything
+            an_ack_is_for_good
+            what_was_not_ended_comes_again_after_a_close
+            what_was_not_ended_comes_again_after_its_lease
+            again_comes_after_its_time
+            dead_comes_no_more_and_is_kept
+            extend_keeps_a_delivery_beyond_its_lease
+            a_stale_handle_ends_nothing_of_the_next_holders
+            what_was_ended_is_ended_once
+            a_foreign_entry_comes_as_a_cause_and_does_not_stop_the_line
+            no_more_is_handed_out_than_may_be_in_hand
+            a_feed_without_events_says_so_in_time
+            a_close_is_soon
+        }
+        $crate::promises! { $shared, order = $crate::suite::feed::order:
+            one_consumer_gets_each_key_in_order
+            two_consumers_of_a_group_share_and_take_a_key_one_after_another
+            again_holds_its_key_back_where_a_group_is_ordered
+        }
+        $crate::promises! { $own, outages = $crate::suite::feed::faults:
+            a_consumer_that_dies_in_mid_work_loses_nothing
+            a_feed_goes_on_after_its_broker_was_killed
+            a_feed_goes_on_after_its_broker_slept
+        }
+    };
+}
+
 /// Makes one test of each named promise.
 #[doc(hidden)]
 #[macro_export]
@@ -165,6 +235,12 @@ mod tests {
             include_str!("suite/catalog.rs"),
             include_str!("suite/inbox.rs"),
             include_str!("suite/chores.rs"),
+            include_str!("suite/sink/answers.rs"),
+            include_str!("suite/sink/limits.rs"),
+            include_str!("suite/sink/faults.rs"),
+            include_str!("suite/feed/ends.rs"),
+            include_str!("suite/feed/order.rs"),
+            include_str!("suite/feed/faults.rs"),
         ];
         for promise in suites.iter().flat_map(|text| text.split("\npub async fn ").skip(1)) {
             let name = promise.split('(').next().unwrap();

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod brokers;
 mod browser;
 mod chaos;
 mod contract;
