@@ -1,8 +1,41 @@
-//! Kafka: idempotent, acknowledged by all replicas, key to partition.
+//! Kafka: idempotent, acknowledged by all replicas in sync, key to partition.
+//!
+//! A receipt is an offset that the broker gave. Transactions are not used: what makes an event's
+//! effect happen once is the consumer's inbox.
 
-use event::Secret;
+mod access;
+mod feed;
+mod lag;
+mod live;
+mod look;
+mod marks;
+mod part;
+mod refusal;
+mod sink;
+mod slots;
+mod wire;
+
+use event::{Durability, Gauge, Secret};
 
 use crate::manner::{Manner, Naming};
+use crate::traits::Traits;
+
+pub use self::feed::KafkaFeed;
+pub use self::sink::Kafka;
+
+/// How Kafka differs.
+pub const TRAITS: Traits = Traits {
+    kind: "kafka",
+    durability: Durability::Replicated,
+    keeps: true,
+    largest: 1_000_000,
+    dedupes: false,
+    knows_topics: true,
+    ordered: true,
+    counts: false,
+    leases: false,
+    levels: &[Gauge::Lag, Gauge::Dead],
+};
 
 /// Where a cluster is, and how to be let in.
 #[derive(Clone, Debug)]

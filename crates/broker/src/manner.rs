@@ -65,6 +65,12 @@ impl Naming {
         Ok(Naming(pattern.to_owned()))
     }
 
+    /// Returns the name, if it is the same for every event.
+    pub fn fixed(&self) -> Option<&str> {
+        let open = self.0.contains("{topic}") || self.0.contains("{type}");
+        (!open).then_some(&self.0)
+    }
+
     /// Returns the name for one event.
     pub fn of(&self, event: &Event) -> String {
         if self.0 == Naming::OWN {

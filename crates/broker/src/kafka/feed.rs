@@ -1,0 +1,317 @@
+//! The feed `kafka`: a member of a consumer group that commits only what was acked.
+//!
+//! A thread of its own polls without end, so that a consumer that works for long is not expelled;
+//! what came waits here. Order per key is kept by the partition and by [`Part`]. Acks are told to
+//! the group within a moment, and before a partition goes to another member; what was acked in
+//! the last moment before a crash comes again. There are no leases: what is in hand stays so until
+//! it is ended, or the partition goes.
+
+mod grave;
+mod member;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use event::{Cause, Code, Delivery, Feed, Handle, Nack, Refusal};
+use rdkafka::message::{Message, OwnedMessage};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use self::grave::Grave;
+use self::member::Member;
+use super::access::Cluster;
+use super::part::Part;
+use super::{Access, wire};
+use crate::manner::Subscription;
+
+/// How long leaving a group may take.
+const LEAVE: Duration = Duration::from_secs(8);
+
+/// Takes events in for a group.
+pub struct KafkaFeed {
+    shared: Arc<Shared>,
+    member: Mutex<Option<Member>>,
+    grave: Grave,
+    cluster: Cluster,
+    subscription: Subscription,
+}
+
+impl KafkaFeed {
+    /// Checks the address. The group is joined at the first call of `next`.
+    pub fn new(access: &Access, subscription: Subscription) -> Result<KafkaFeed, Cause> {
+        let invalid = |why: &str| Cause::new(Code::ConfigInvalid, why);
+        if subscription.group.is_empty() || subscription.topics.is_empty() {
+            return Err(invalid("a feed of Kafka needs a group and a topic"));
+        }
+        let cluster = Cluster::new(access)?;
+        let shared = Arc::new(Shared::new(subscription.most));
+        let grave = Grave::new(&cluster, &subscription);
+        let member = Mutex::default();
+        Ok(KafkaFeed { shared, member, grave, cluster, subscription })
+    }
+
+    fn join(&self) {
+        let mut member = self.member.lock().unwrap_or_else(PoisonError::into_inner);
+        if member.is_none() && !self.shared.state().closed {
+            let shared = Arc::clone(&self.shared);
+            *member = Some(Member::start(shared, &self.cluster, &self.subscription));
+        }
+    }
+}
+
+impl fmt::Debug for KafkaFeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KafkaFeed").field("group", &self.subscription.group).finish_non_exhaustive()
+    }
+}
+
+impl Drop for KafkaFeed {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+#[async_trait]
+impl Feed for KafkaFeed {
+    async fn next(&self, at_most: Duration) -> Result<Option<Delivery>, Refusal> {
+        self.join();
+        let until = Instant::now() + at_most;
+        loop {
+            let ready = self.shared.ready.notified();
+            let wake = match self.shared.state().next(Instant::now()) {
+                Found::Delivery(delivery) => return Ok(Some(*delivery)),
+                Found::Trouble(refusal) => return Err(refusal),
+                Found::Nothing(wake) => wake.map_or(until, |wake| wake.min(until)),
+            };
+            if Instant::now() >= until {
+                return Ok(None);
+            }
+            tokio::select! {
+                () = ready => {}
+                () = sleep_until(wake) => {}
+            }
+        }
+    }
+
+    async fn ack(&self, handle: Handle) -> Result<(), Refusal> {
+        let ended = self.shared.state().end(handle);
+        self.shared.ready.notify_waiters();
+        ended
+    }
+
+    async fn nack(&self, handle: Handle, nack: Nack) -> Result<(), Refusal> {
+        match nack {
+            Nack::Again(after) => {
+                let ended = self.shared.state().again(handle, Instant::now() + after);
+                self.shared.ready.notify_waiters();
+                ended
+            }
+            Nack::Dead(cause) => {
+                let record = self.shared.state().held(handle).cloned().ok_or_else(stale)?;
+                self.grave.bury(&record, &cause).await?;
+                self.ack(handle).await
+            }
+        }
+    }
+
+    async fn extend(&self, handle: Handle, _by: Duration) -> Result<(), Refusal> {
+        self.shared.state().held(handle).map(drop).ok_or_else(stale)
+    }
+
+    async fn close(&self) {
+        self.shared.close();
+        let member = self.member.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(member) = member {
+            // Whoever cannot be told notices in the end by itself.
+            let _ = timeout(LEAVE, member.left()).await;
+        }
+        self.grave.close().await;
+    }
+}
+
+type Place = (String, i32);
+
+/// What the thread and the callers share.
+struct Shared {
+    state: Mutex<State>,
+    /// Something may be handed out, or has gone wrong.
+    ready: Notify,
+    closing: watch::Sender<bool>,
+}
+
+struct State {
+    most: usize,
+    parts: BTreeMap<Place, Part<OwnedMessage>>,
+    held: HashMap<u64, (Place, i64)>,
+    numbers: u64,
+    /// The partition that is asked first, so that each has its turn.
+    turn: usize,
+    trouble: Option<Refusal>,
+    closed: bool,
+}
+
+enum Found {
+    Delivery(Box<Delivery>),
+    Trouble(Refusal),
+    /// Nothing, and when that may change by itself.
+    Nothing(Option<Instant>),
+}
+
+impl Shared {
+    fn new(most: usize) -> Shared {
+        let state = State {
+            most: most.max(1),
+            parts: BTreeMap::new(),
+            held: HashMap::new(),
+            numbers: 0,
+            turn: 0,
+            trouble: None,
+            closed: false,
+        };
+        let (state, ready) = (Mutex::new(state), Notify::new());
+        Shared { state, ready, closing: watch::Sender::new(false) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn close(&self) {
+        self.state().closed = true;
+        self.closing.send_replace(true);
+        self.ready.notify_waiters();
+    }
+}
+
+impl State {
+    fn next(&mut self, now: Instant) -> Found {
+        if self.held.len() < self.most
+            && !self.closed
+            && let Some(delivery) = self.hand_out(now)
+        {
+            return Found::Delivery(Box::new(delivery));
+        }
+        if let Some(refusal) = self.trouble.take() {
+            return Found::Trouble(refusal);
+        }
+        Found::Nothing(self.parts.values().filter_map(Part::wake).filter(|at| *at > now).min())
+    }
+
+    fn hand_out(&mut self, now: Instant) -> Option<Delivery> {
+        self.turn = self.turn.wrapping_add(1);
+        let count = self.parts.len().max(1);
+        let (after, before) = (self.turn % count, self.turn % count);
+        let order = (after..count).chain(0..before);
+        for number in order {
+            let Some((place, part)) = self.parts.iter_mut().nth(number) else { continue };
+            let Some((offset, attempt, record)) = part.next(now) else { continue };
+            self.numbers += 1;
+            let handle = Handle(self.numbers);
+            let data = Bytes::copy_from_slice(record.payload().unwrap_or_default());
+            let event = wire::read(record.headers(), data, &place.0);
+            let origin = format!("{}/{}/{offset}", place.0, place.1);
+            self.held.insert(handle.0, (place.clone(), offset));
+            return Some(Delivery { event, origin, attempt, handle });
+        }
+        None
+    }
+
+    fn end(&mut self, handle: Handle) -> Result<(), Refusal> {
+        let (place, offset) = self.held.remove(&handle.0).ok_or_else(stale)?;
+        self.parts.get_mut(&place).ok_or_else(stale)?.end(offset);
+        Ok(())
+    }
+
+    fn again(&mut self, handle: Handle, at: Instant) -> Result<(), Refusal> {
+        let (place, offset) = self.held.remove(&handle.0).ok_or_else(stale)?;
+        self.parts.get_mut(&place).ok_or_else(stale)?.again(offset, at);
+        Ok(())
+    }
+
+    fn held(&self, handle: Handle) -> Option<&OwnedMessage> {
+        let (place, offset) = self.held.get(&handle.0)?;
+        self.parts.get(place)?.held(*offset)
+    }
+
+    /// Forgets a partition that is another member's now, with all that was in hand of it.
+    fn forget(&mut self, place: &Place) {
+        self.parts.remove(place);
+        self.held.retain(|_, (held, _)| held != place);
+    }
+}
+
+/// The answer to whoever ends what it no longer has.
+fn stale() -> Refusal {
+    let detail = "it is not in hand: it was ended, or its partition went to another consumer";
+    Refusal::Reject(Cause::new(Code::SinkRefused, detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use rdkafka::message::Timestamp;
+
+    use super::*;
+
+    fn state(records: &[(&str, i32, i64)]) -> State {
+        let shared = Shared::new(8);
+        let mut state = shared.state.into_inner().unwrap();
+        for (topic, partition, offset) in records {
+            let record = OwnedMessage::new(
+                Some(b"{}".to_vec()),
+                None,
+                (*topic).to_owned(),
+                Timestamp::NotAvailable,
+                *partition,
+                *offset,
+                None,
+            );
+            let place = ((*topic).to_owned(), *partition);
+            state
+                .parts
+                .entry(place)
+                .or_insert_with(|| Part::new(None))
+                .arrive(*offset, None, record);
+        }
+        state
+    }
+
+    fn take(state: &mut State) -> Option<Delivery> {
+        match state.next(Instant::now()) {
+            Found::Delivery(delivery) => Some(*delivery),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn partitions_take_turns() {
+        let mut state = state(&[("a", 0, 1), ("a", 0, 2), ("b", 0, 1), ("b", 0, 2)]);
+        let first = [take(&mut state).unwrap().origin, take(&mut state).unwrap().origin];
+        assert_ne!(first[0][..1], first[1][..1], "{first:?}");
+    }
+
+    #[test]
+    fn a_handle_of_a_partition_that_went_ends_nothing() {
+        let mut state = state(&[("a", 0, 1)]);
+        let delivery = take(&mut state).unwrap();
+        assert!(delivery.event.is_err(), "it has no envelope");
+        let place = ("a".to_owned(), 0);
+        state.forget(&place);
+        state.parts.insert(place.clone(), Part::new(None));
+        assert!(state.end(delivery.handle).is_err());
+        assert!(state.again(delivery.handle, Instant::now()).is_err());
+        assert!(state.held(delivery.handle).is_none());
+    }
+
+    #[test]
+    fn trouble_is_told_once_and_after_what_there_is() {
+        let mut state = state(&[("a", 0, 1)]);
+        state.trouble = Some(stale());
+        assert!(take(&mut state).is_some());
+        assert!(matches!(state.next(Instant::now()), Found::Trouble(_)));
+        assert!(matches!(state.next(Instant::now()), Found::Nothing(None)));
+    }
+}

@@ -1,0 +1,295 @@
+//! The thread of a feed: it polls, tells the group what is ended, and goes along with rebalances.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use event::{Cause, Code, Refusal};
+use rdkafka::ClientConfig;
+use rdkafka::client::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+use rdkafka::message::{BorrowedMessage, Message};
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use tokio::sync::oneshot;
+
+use super::{Place, Shared};
+use crate::kafka::access::Cluster;
+use crate::kafka::live::setting;
+use crate::kafka::marks::Mark;
+use crate::kafka::part::Part;
+use crate::kafka::refusal::refusal;
+use crate::manner::Subscription;
+
+/// How long a poll waits for something; acks are told to the group at least that often.
+const POLL: Duration = Duration::from_millis(50);
+/// How long acks are gathered before the group is told.
+const GATHER: Duration = Duration::from_millis(20);
+/// How long to rest before the group is joined anew.
+const REST: Duration = Duration::from_secs(1);
+/// How many times as many as may be in hand may wait, in each partition.
+const BEHIND: usize = 4;
+
+/// A running thread.
+pub(super) struct Member(oneshot::Receiver<()>);
+
+impl Member {
+    pub(super) fn start(
+        shared: Arc<Shared>,
+        cluster: &Cluster,
+        subscription: &Subscription,
+    ) -> Member {
+        let (config, subscription) = (config(cluster, subscription), subscription.clone());
+        let (tell, left) = oneshot::channel();
+        thread::spawn(move || {
+            while !closed(&shared) {
+                run(&shared, &config, &subscription);
+            }
+            // Nobody may be waiting for it.
+            let _ = tell.send(());
+        });
+        Member(left)
+    }
+
+    /// Waits until the group is left.
+    pub(super) async fn left(self) {
+        let _ = self.0.await;
+    }
+}
+
+fn closed(shared: &Shared) -> bool {
+    shared.state().closed
+}
+
+/// Is a member until the feed is closed, or the library gives up.
+fn run(shared: &Arc<Shared>, config: &ClientConfig, subscription: &Subscription) {
+    let context = Context { shared: Arc::clone(shared), timeout: subscription.timeout };
+    let topics: Vec<&str> = subscription.topics.iter().map(String::as_str).collect();
+    let joined = config.create_with_context(context).map_err(|error| setting(&error));
+    let joined = joined.and_then(|consumer: BaseConsumer<Context>| {
+        let told = |error: KafkaError| Cause::new(Code::ConfigInvalid, error);
+        consumer.subscribe(&topics).map(|()| consumer).map_err(told)
+    });
+    let consumer = match joined {
+        Ok(consumer) => consumer,
+        Err(cause) => {
+            trouble(shared, Refusal::Down(cause));
+            return thread::sleep(REST);
+        }
+    };
+    let mut told = Instant::now();
+    let mut paused = Vec::new();
+    while !closed(shared) {
+        match consumer.poll(POLL) {
+            None => {}
+            Some(Ok(record)) => arrive(shared, &record),
+            Some(Err(KafkaError::MessageConsumptionFatal(code))) => {
+                trouble(shared, judge(code, subscription));
+                break;
+            }
+            Some(Err(error)) => {
+                if let Some(code) = error.rdkafka_error_code().filter(|code| is_trouble(*code)) {
+                    trouble(shared, judge(code, subscription));
+                }
+            }
+        }
+        if told.elapsed() >= GATHER {
+            tell(shared, &consumer, None, CommitMode::Async);
+            told = Instant::now();
+        }
+        balance(shared, &consumer, &mut paused, subscription.most);
+    }
+    tell(shared, &consumer, None, CommitMode::Sync);
+    // Dropping it leaves the group.
+}
+
+fn arrive(shared: &Shared, record: &BorrowedMessage<'_>) {
+    let place = (record.topic().to_owned(), record.partition());
+    let mut state = shared.state();
+    let Some(part) = state.parts.get_mut(&place) else { return };
+    part.arrive(record.offset(), record.key().map(<[u8]>::to_vec), record.detach());
+    drop(state);
+    shared.ready.notify_waiters();
+}
+
+/// Tells the group what is ended: of all partitions, or of those that go.
+fn tell(
+    shared: &Shared,
+    consumer: &BaseConsumer<Context>,
+    only: Option<&TopicPartitionList>,
+    mode: CommitMode,
+) {
+    let mut marks = TopicPartitionList::new();
+    for ((topic, partition), part) in &mut shared.state().parts {
+        let wanted = only.is_none_or(|only| only.find_partition(topic, *partition).is_some());
+        if let Some(mark) = wanted.then(|| part.mark()).flatten() {
+            let mut element = marks.add_partition(topic, *partition);
+            element.set_metadata(mark.text());
+            if element.set_offset(Offset::Offset(mark.offset)).is_err() {
+                part.untold();
+            }
+        }
+    }
+    if marks.count() > 0 && consumer.commit(&marks, mode).is_err() {
+        untold(shared, &marks);
+    }
+}
+
+fn untold(shared: &Shared, marks: &TopicPartitionList) {
+    let mut state = shared.state();
+    for place in places(marks) {
+        if let Some(part) = state.parts.get_mut(&place) {
+            part.untold();
+        }
+    }
+}
+
+/// Lets no more come of partitions of which enough waits.
+fn balance(
+    shared: &Shared,
+    consumer: &BaseConsumer<Context>,
+    paused: &mut Vec<Place>,
+    most: usize,
+) {
+    let (full, room) = (most.max(1) * BEHIND, most.max(1) * BEHIND / 2);
+    let (mut stop, mut go) = (TopicPartitionList::new(), TopicPartitionList::new());
+    let state = shared.state();
+    paused.retain(|place| state.parts.contains_key(place));
+    for (place, part) in &state.parts {
+        let is_paused = paused.contains(place);
+        if !is_paused && (part.len() >= full || part.is_wide()) {
+            stop.add_partition(&place.0, place.1);
+        } else if is_paused && part.len() <= room && !part.is_wide() {
+            go.add_partition(&place.0, place.1);
+        }
+    }
+    drop(state);
+    if stop.count() > 0 && consumer.pause(&stop).is_ok() {
+        paused.extend(places(&stop));
+    }
+    if go.count() > 0 && consumer.resume(&go).is_ok() {
+        let gone: Vec<Place> = places(&go).collect();
+        paused.retain(|place| !gone.contains(place));
+    }
+}
+
+fn places(list: &TopicPartitionList) -> impl Iterator<Item = Place> {
+    let place = |element: rdkafka::topic_partition_list::TopicPartitionListElem<'_>| {
+        (element.topic().to_owned(), element.partition())
+    };
+    list.elements().into_iter().map(place).collect::<Vec<_>>().into_iter()
+}
+
+fn trouble(shared: &Shared, refusal: Refusal) {
+    shared.state().trouble = Some(refusal);
+    shared.ready.notify_waiters();
+}
+
+/// Tells whether a person should know. What the library mends by itself is left out.
+fn is_trouble(code: RDKafkaErrorCode) -> bool {
+    matches!(
+        code,
+        RDKafkaErrorCode::AllBrokersDown
+            | RDKafkaErrorCode::Authentication
+            | RDKafkaErrorCode::SaslAuthenticationFailed
+            | RDKafkaErrorCode::UnsupportedSASLMechanism
+            | RDKafkaErrorCode::ClusterAuthorizationFailed
+            | RDKafkaErrorCode::TopicAuthorizationFailed
+            | RDKafkaErrorCode::GroupAuthorizationFailed
+            | RDKafkaErrorCode::UnknownTopicOrPartition
+            | RDKafkaErrorCode::InconsistentGroupProtocol
+    )
+}
+
+/// A feed offers nothing, so nothing of it may have arrived.
+fn judge(code: RDKafkaErrorCode, subscription: &Subscription) -> Refusal {
+    let Subscription { group, topics, .. } = subscription;
+    let what = format!("group {group} of {}", topics.join(", "));
+    match refusal(code, &what) {
+        Refusal::Unknown(_) => {
+            let told = match code {
+                RDKafkaErrorCode::GroupAuthorizationFailed => Code::AuthRefused,
+                _ => Code::SinkDown,
+            };
+            Refusal::Down(Cause::new(told, format_args!("{what}: {code}")))
+        }
+        refusal => refusal,
+    }
+}
+
+fn config(cluster: &Cluster, subscription: &Subscription) -> ClientConfig {
+    let mut config = cluster.config(subscription.timeout);
+    // Brokers take no less than 6 s with their usual settings.
+    let session = subscription.lease.as_millis().clamp(6000, 45_000);
+    let set = [
+        ("group.id", subscription.group.clone()),
+        ("enable.auto.commit", "false".to_owned()),
+        ("enable.auto.offset.store", "false".to_owned()),
+        ("auto.offset.reset", "earliest".to_owned()),
+        ("partition.assignment.strategy", "cooperative-sticky".to_owned()),
+        ("isolation.level", "read_committed".to_owned()),
+        ("session.timeout.ms", session.to_string()),
+        ("heartbeat.interval.ms", (session / 4).to_string()),
+        ("topic.metadata.refresh.interval.ms", "10000".to_owned()),
+        ("queued.min.messages", "1000".to_owned()),
+        ("queued.max.messages.kbytes", "16384".to_owned()),
+        ("fetch.wait.max.ms", "100".to_owned()),
+    ];
+    for (name, value) in set {
+        config.set(name, value);
+    }
+    config
+}
+
+/// What the library calls while the thread polls.
+struct Context {
+    shared: Arc<Shared>,
+    timeout: Duration,
+}
+
+impl ClientContext for Context {
+    fn log(&self, _: RDKafkaLogLevel, facility: &str, line: &str) {
+        tracing::debug!(facility, line, "kafka");
+    }
+
+    // The poll returns it too.
+    fn error(&self, _: KafkaError, _: &str) {}
+}
+
+impl ConsumerContext for Context {
+    fn pre_rebalance(&self, consumer: &BaseConsumer<Context>, rebalance: &Rebalance<'_>) {
+        let Rebalance::Revoke(going) = rebalance else { return };
+        // What was lost is another member's already, and so is its mark.
+        if !consumer.assignment_lost() {
+            tell(&self.shared, consumer, Some(going), CommitMode::Sync);
+        }
+        let mut state = self.shared.state();
+        places(going).for_each(|place| state.forget(&place));
+    }
+
+    fn post_rebalance(&self, consumer: &BaseConsumer<Context>, rebalance: &Rebalance<'_>) {
+        let Rebalance::Assign(come) = rebalance else { return };
+        let mut wanted = TopicPartitionList::new();
+        for (topic, partition) in places(come) {
+            wanted.add_partition(&topic, partition);
+        }
+        // Without the marks, some of what is ended comes again.
+        let told = consumer.committed_offsets(wanted, self.timeout).ok();
+        let mut state = self.shared.state();
+        for (topic, partition) in places(come) {
+            let found = told.as_ref().and_then(|told| told.find_partition(&topic, partition));
+            let mark = found.and_then(|found| match found.offset() {
+                Offset::Offset(offset) => Some(Mark::read(offset, found.metadata())),
+                _ => None,
+            });
+            state.parts.insert((topic, partition), Part::new(mark));
+        }
+    }
+
+    fn commit_callback(&self, result: KafkaResult<()>, marks: &TopicPartitionList) {
+        if result.is_err() {
+            untold(&self.shared, marks);
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! One producer of the client library, from its connection to its first fault.
+//!
+//! The library asks again by itself for what it sent and got no answer to, in order and without a
+//! second copy. That ends with the first fault: a lost connection, a refusal or a deadline ends the
+//! producer with all that is in it, so that nothing of it arrives later behind newer events. It is
+//! never used again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use event::{Cause, Code, Refusal};
+use rdkafka::client::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::Message;
+use rdkafka::producer::{DeliveryResult, Producer, ProducerContext, PurgeConfig, ThreadedProducer};
+use rdkafka::util::Timeout;
+use rdkafka::{ClientConfig, client::Client};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::refusal::refusal;
+use super::slots::{Put, Slot};
+
+/// How long a cluster of which no broker could be reached gets to be reached after all: a name may
+/// have several addresses, which are tried one after another.
+const GRACE: Duration = Duration::from_millis(500);
+/// How long a topic that is not there may take to be made, and how long that it is not is believed.
+const MAKING: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A producer that has reached its cluster.
+pub(super) struct Live {
+    producer: Option<ThreadedProducer<Watch>>,
+    hosts: String,
+    /// Topics that are there, and those that were not, when.
+    topics: Mutex<HashMap<String, Option<Instant>>>,
+    /// Whether each event goes in a batch of its own.
+    pub(super) alone: bool,
+}
+
+impl Live {
+    /// Makes a producer and waits until it has reached a broker. What fails here was never offered
+    /// anything.
+    pub(super) async fn connect(
+        config: &ClientConfig,
+        hosts: &str,
+        alone: bool,
+        until: Instant,
+    ) -> Result<Arc<Live>, Refusal> {
+        let made = config.create_with_context(Watch::default());
+        let producer = made.map_err(|error| Refusal::Down(setting(&error)))?;
+        let (topics, hosts) = (Mutex::default(), hosts.to_owned());
+        let live = Arc::new(Live { producer: Some(producer), hosts, topics, alone });
+        let asked = Arc::clone(&live);
+        let left = until.saturating_duration_since(Instant::now());
+        let reached = aside(move || asked.client().fetch_cluster_id(left).is_some());
+        let lost = async {
+            live.watch().when(|state| state.refused.is_some() || state.down).await;
+            if live.watch().state().refused.is_none() {
+                sleep(GRACE).await;
+            }
+        };
+        let reached = tokio::select! {
+            reached = reached => reached.unwrap_or(false),
+            () = lost => false,
+        };
+        if reached { Ok(live) } else { Err(Refusal::Down(live.why_down())) }
+    }
+
+    pub(super) fn producer(&self) -> &ThreadedProducer<Watch> {
+        self.producer.as_ref().expect("a producer is taken out only when it is dropped")
+    }
+
+    pub(super) fn client(&self) -> &Client<Watch> {
+        self.producer().client()
+    }
+
+    pub(super) fn watch(&self) -> &Watch {
+        self.client().context()
+    }
+
+    /// Tells whether it may still be given events.
+    pub(super) fn is_fit(&self) -> bool {
+        let state = self.watch().state();
+        !state.cut && !state.failed && !state.down && state.refused.is_none()
+    }
+
+    /// Gives up all that is in it. What is out is answered soon after.
+    pub(super) fn purge(&self) {
+        self.watch().state().failed = true;
+        self.producer().purge(PurgeConfig::default().queue().inflight().non_blocking());
+    }
+
+    /// Waits until a connection was lost or something was refused.
+    pub(super) async fn fault(&self) {
+        self.watch().when(|state| state.cut || state.failed || state.refused.is_some()).await;
+    }
+
+    /// Returns whether an open connection was lost, and the library's last word on connections.
+    pub(super) fn cut(&self) -> Option<String> {
+        let state = self.watch().state();
+        state.cut.then(|| state.last.clone())
+    }
+
+    /// Returns the library's last word on connections.
+    pub(super) fn last(&self) -> String {
+        self.watch().state().last.clone()
+    }
+
+    /// Checks that a topic is there. One that a broker makes by itself gets the time for it.
+    pub(super) async fn topic(self: &Arc<Live>, name: &str, until: Instant) -> Result<(), Refusal> {
+        let missing = RDKafkaErrorCode::UnknownTopicOrPartition;
+        match self.topics().get(name) {
+            Some(None) => return Ok(()),
+            Some(Some(when)) if when.elapsed() < MAKING => return Err(refusal(missing, name)),
+            _ => {}
+        }
+        let making = until.min(Instant::now() + MAKING);
+        loop {
+            let told = self.look(name, until).await?;
+            let again =
+                matches!(told, Some(RDKafkaErrorCode::LeaderNotAvailable)) || told == Some(missing);
+            match told {
+                None => {
+                    self.topics().insert(name.to_owned(), None);
+                    return Ok(());
+                }
+                Some(_) if again && Instant::now() + LOOK < making => sleep(LOOK).await,
+                Some(error) => {
+                    if error == missing {
+                        self.topics().insert(name.to_owned(), Some(Instant::now()));
+                    }
+                    return Err(refusal(error, name));
+                }
+            }
+        }
+    }
+
+    /// Asks for a topic, whatever is known of it.
+    pub(super) async fn ask(self: &Arc<Live>, topic: &str, until: Instant) -> Result<(), Refusal> {
+        self.look(topic, until).await.map(drop)
+    }
+
+    /// Asks for a topic; returns what is wrong with it.
+    async fn look(
+        self: &Arc<Live>,
+        name: &str,
+        until: Instant,
+    ) -> Result<Option<RDKafkaErrorCode>, Refusal> {
+        let (asked, topic) = (Arc::clone(self), name.to_owned());
+        let left = until.saturating_duration_since(Instant::now());
+        let told = aside(move || {
+            let metadata = asked.client().fetch_metadata(Some(&topic), Timeout::After(left))?;
+            let found = metadata.topics().iter().find(|found| found.name() == topic);
+            Ok::<_, KafkaError>(found.and_then(|topic| topic.error()).map(RDKafkaErrorCode::from))
+        });
+        let told = tokio::select! {
+            told = told => told.unwrap_or(Err(KafkaError::Canceled)),
+            () = self.fault() => Err(KafkaError::Canceled),
+            () = sleep_until(until) => Err(KafkaError::Canceled),
+        };
+        told.map_err(|_| Refusal::Down(self.why_down()))
+    }
+
+    fn topics(&self) -> MutexGuard<'_, HashMap<String, Option<Instant>>> {
+        self.topics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn why_down(&self) -> Cause {
+        let (state, hosts) = (self.watch().state(), &self.hosts);
+        if let Some((error, reason)) = &state.refused {
+            let Refusal::Down(cause) = refusal(*error, &format!("{hosts}: {reason}")) else {
+                return Cause::new(Code::AuthRefused, format_args!("{hosts}: {reason}"));
+            };
+            return cause;
+        }
+        match state.last.as_str() {
+            "" => Cause::new(Code::SinkDown, format_args!("{hosts}: no broker answers")),
+            last => Cause::new(Code::SinkDown, last),
+        }
+    }
+}
+
+impl Drop for Live {
+    /// The library waits for its threads, for which no caller has the time.
+    fn drop(&mut self) {
+        if let Some(producer) = self.producer.take() {
+            thread::spawn(move || drop(producer));
+        }
+    }
+}
+
+/// Does what blocks on a thread of its own.
+pub(super) fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> oneshot::Receiver<T> {
+    let (tell, told) = oneshot::channel();
+    thread::spawn(move || {
+        // Whoever asked may have stopped waiting.
+        let _ = tell.send(work());
+    });
+    told
+}
+
+/// Says which setting the library does not take; never its value, which may be a secret.
+pub(super) fn setting(error: &KafkaError) -> Cause {
+    match error {
+        KafkaError::ClientConfig(_, why, key, _) => {
+            Cause::new(Code::ConfigInvalid, format_args!("{key}: {why}"))
+        }
+        other => Cause::new(Code::ConfigInvalid, other),
+    }
+}
+
+/// What the library tells of itself: answers, lost connections, refusals.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// A connection that was open is gone: what was sent on it may have arrived.
+    cut: bool,
+    /// Something in it was refused or given up.
+    failed: bool,
+    /// No broker can be reached.
+    down: bool,
+    /// Who we are was refused.
+    refused: Option<(RDKafkaErrorCode, String)>,
+    last: String,
+}
+
+impl Watch {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the next answer or fault.
+    pub(super) async fn progress(&self) {
+        self.changed.notified().await;
+    }
+
+    async fn when(&self, is: impl Fn(&State) -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            if is(&self.state()) {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+impl ClientContext for Watch {
+    fn log(&self, _: RDKafkaLogLevel, facility: &str, line: &str) {
+        tracing::debug!(facility, line, "kafka");
+        // The only place where the library tells that an open connection was lost.
+        if facility == "FAIL" {
+            let mut state = self.state();
+            state.cut |= line.contains("in state UP");
+            state.last = told(line);
+            drop(state);
+            self.changed.notify_waiters();
+        }
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        let mut state = self.state();
+        match error.rdkafka_error_code() {
+            Some(
+                code @ (RDKafkaErrorCode::Authentication
+                | RDKafkaErrorCode::SaslAuthenticationFailed
+                | RDKafkaErrorCode::UnsupportedSASLMechanism
+                | RDKafkaErrorCode::ClusterAuthorizationFailed),
+            ) => state.refused = Some((code, told(reason))),
+            Some(RDKafkaErrorCode::AllBrokersDown) => state.down = true,
+            Some(RDKafkaErrorCode::Fatal | RDKafkaErrorCode::GaplessGuarantee) => {
+                state.failed = true;
+                state.last = told(reason);
+            }
+            Some(RDKafkaErrorCode::Resolve) => state.last = told(reason),
+            _ => {}
+        }
+        drop(state);
+        self.changed.notify_waiters();
+    }
+}
+
+impl ProducerContext for Watch {
+    type DeliveryOpaque = Box<Slot>;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, slot: Box<Slot>) {
+        match result {
+            Ok(put) => slot.tell(Ok(Put { partition: put.partition(), offset: put.offset() })),
+            Err((error, _)) => {
+                self.state().failed = true;
+                let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown);
+                slot.tell(Err(code));
+            }
+        }
+        self.changed.notify_waiters();
+    }
+}
+
+/// Returns a line of the library without its own name for the client and its tally of time.
+fn told(line: &str) -> String {
+    let line =
+        line.strip_prefix("[thrd:").and_then(|rest| rest.split_once("]: ")).map_or(line, |it| it.1);
+    let end = line.find(" (after ").unwrap_or(line.len());
+    line[..end].trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_library_is_told_in_short() {
+        let line = "[thrd:a:1/1]: a:1/1: Connect to ipv4#a:1 failed: Connection refused \
+                    (after 0ms in state CONNECT)";
+        assert_eq!(told(line), "a:1/1: Connect to ipv4#a:1 failed: Connection refused");
+    }
+
+    #[test]
+    fn only_a_connection_that_was_open_is_cut() {
+        let watch = Watch::default();
+        watch.log(RDKafkaLogLevel::Error, "FAIL", "a:1: refused (after 0ms in state CONNECT)");
+        assert!(!watch.state().cut);
+        watch.log(RDKafkaLogLevel::Info, "FAIL", "a:1: Disconnected (after 5ms in state UP)");
+        assert!(watch.state().cut);
+        assert_eq!(watch.state().last, "a:1: Disconnected");
+    }
+}
