@@ -1,8 +1,56 @@
 //! RabbitMQ: confirmed, mandatory, persistent; what no queue takes is refused.
+//!
+//! Events of one key are published one after another, keys side by side, each on a channel of its
+//! own while it is out (see `line.rs`). The sink never tries again by itself.
 
-use event::Secret;
+mod book;
+mod feed;
+mod inspect;
+mod joint;
+mod line;
+mod management;
+mod refusal;
+mod topology;
+mod wire;
 
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use event::{Answer, Cause, Code, Durability, Event, Gauge, Inspection, Refusal, Secret, Sink};
+use lapin::options::BasicPublishOptions;
+use lapin::{Channel, Confirmation};
+use tokio::time::{Instant, timeout_at};
+
+pub use self::feed::{FeedOptions, RabbitMqFeed};
+use self::inspect::Management;
+use self::joint::Joint;
+use self::line::{Line, Target};
+use self::refusal::Where;
+use self::topology::Exchange;
+use self::wire::Filled;
+use crate::gate::Gate;
+use crate::keyed::{self, Offered, Until};
 use crate::manner::{Manner, Naming};
+use crate::traits::Traits;
+use crate::width::Signal;
+
+/// How RabbitMQ differs.
+pub const TRAITS: Traits = Traits {
+    kind: "rabbitmq",
+    durability: Durability::Replicated,
+    keeps: true,
+    // `max_message_size` of 4.x.
+    largest: 16 * 1024 * 1024,
+    dedupes: false,
+    knows_topics: true,
+    ordered: true,
+    counts: true,
+    // What is handed out stays with its holder until the connection ends, or the broker's
+    // `consumer_timeout` (30 minutes) does it.
+    leases: false,
+    levels: &[Gauge::Lag, Gauge::Dead],
+};
 
 /// Where and how events are published.
 #[derive(Clone, Debug)]
@@ -17,4 +65,232 @@ pub struct Options {
     pub declare: bool,
     /// What all sinks are told.
     pub manner: Manner,
+}
+
+/// Publishes events.
+pub struct RabbitMq {
+    target: Target,
+    exchange: Exchange,
+    topic: Naming,
+    source: String,
+    until: Until,
+    gate: Arc<Gate>,
+    line: Joint<Line>,
+    management: Option<Management>,
+}
+
+impl RabbitMq {
+    /// Checks the options. Nothing is connected yet.
+    pub fn new(options: Options) -> Result<RabbitMq, Cause> {
+        let Options { url, exchange, topic, declare, manner } = options;
+        let target = Target::new(&url, manner.timeout, &manner.source)?;
+        let exchange = Exchange::new(exchange, declare)?;
+        let (there, wanted) = (target.clone(), exchange.clone());
+        let make = move || {
+            let (target, exchange) = (there.clone(), wanted.clone());
+            let making: futures_util::future::BoxFuture<'static, _> = Box::pin(async move {
+                let line = target.connect().await?;
+                exchange.ensure(&line, &target.host).await?;
+                Ok(line)
+            });
+            making
+        };
+        let line = Joint::new(&target.host, Box::new(make), Line::lives);
+        let gate = manner.gates.of(&target.destination(), manner.concurrency);
+        let until = manner.until();
+        let source = manner.source;
+        Ok(RabbitMq { target, exchange, topic, source, until, gate, line, management: None })
+    }
+
+    /// Lets it ask the management plugin too, at `http://USER:PASSWORD@HOST:PORT` or `https://…`:
+    /// only there RabbitMQ tells what queues it has and how full they are.
+    pub fn with_management(mut self, url: &Secret) -> Result<RabbitMq, Cause> {
+        self.management = Some(Management::new(url, self.until.patience)?);
+        Ok(self)
+    }
+
+    fn at(&self) -> Where<'_> {
+        Where { host: &self.target.host, exchange: &self.exchange.name }
+    }
+
+    /// Finds the connection, and a channel that nobody else uses.
+    async fn enter(&self, until: Instant) -> Result<(Arc<Line>, Channel), Refusal> {
+        let line = self.line.get(until).await?;
+        if let Some(reason) = line.blocked() {
+            return Err(refusal::blocked(&self.target.host, &reason));
+        }
+        let opened = timeout_at(until, line.channel()).await;
+        let channel = match opened {
+            Ok(opened) => opened.map_err(|error| refusal::before(&error, self.at()))?,
+            Err(_) => return Err(self.silent(&line).await),
+        };
+        Ok((line, channel))
+    }
+
+    /// Judges a broker that does not even open a channel. Its connection is given up: a fresh one
+    /// may lead to a host that answers.
+    async fn silent(&self, line: &Arc<Line>) -> Refusal {
+        if let Some(reason) = line.blocked() {
+            return refusal::blocked(&self.target.host, &reason);
+        }
+        self.line.drop_this(line).await;
+        refusal::down(&self.target.host, "it does not answer in time")
+    }
+
+    async fn offer(&self, event: &Event) -> Offered {
+        let reject = |cause| (Err(Refusal::Reject(cause)), Signal::Silent);
+        let filled = match wire::fill(event, &self.source, &self.topic) {
+            Ok(filled) => filled,
+            Err(cause) => return reject(cause),
+        };
+        let until = Instant::now() + self.until.patience;
+        let (line, channel) = match self.enter(until).await {
+            Ok(entered) => entered,
+            Err(refusal) => return (Err(refusal), Signal::Silent),
+        };
+        if let Some(cause) = too_wide(&filled, line.frame()) {
+            line.keep(channel);
+            return reject(cause);
+        }
+        let began = Instant::now();
+        let publishing = self.publish_on(&channel, filled, event.payload.as_bytes());
+        let answer = match timeout_at(until, publishing).await {
+            Ok(Ok(confirmation)) => {
+                line.keep(channel);
+                refusal::confirmed(confirmation, self.at())
+            }
+            Ok(Err(error)) => Err(refusal::publish(&error, self.at())),
+            Err(_) => Err(refusal::late(&self.target.host, line.blocked().as_deref())),
+        };
+        let signal = load(&answer, began);
+        (answer, signal)
+    }
+
+    async fn publish_on(
+        &self,
+        channel: &Channel,
+        filled: Filled,
+        payload: &[u8],
+    ) -> lapin::Result<Confirmation> {
+        let mandatory = BasicPublishOptions { mandatory: true, immediate: false };
+        let Filled { routing_key, properties, .. } = filled;
+        let exchange = self.exchange.name.as_str().into();
+        let publishing =
+            channel.basic_publish(exchange, routing_key, mandatory, payload, properties);
+        publishing.await?.await
+    }
+}
+
+/// Refuses properties that do not fit into one frame: the broker would end the connection, and with
+/// it what others have out.
+fn too_wide(filled: &Filled, frame: usize) -> Option<Cause> {
+    const FIXED: usize = 2048;
+    let room = frame.saturating_sub(FIXED);
+    let size = filled.head;
+    (size > room).then(|| {
+        let detail = format_args!("the attributes have {size} bytes; a frame takes {room}");
+        Cause::new(Code::TooLarge, detail)
+    })
+}
+
+/// Says what an answer tells about load.
+fn load(answer: &Answer, began: Instant) -> Signal {
+    match answer {
+        Ok(_) => Signal::Good(began.elapsed()),
+        Err(Refusal::Unknown(cause)) if cause.code == Code::SinkTimeout => Signal::Overloaded,
+        Err(Refusal::Retry(cause, _)) if cause.code == Code::NotKept => Signal::Overloaded,
+        Err(Refusal::Unknown(_)) => Signal::Failed,
+        Err(_) => Signal::Silent,
+    }
+}
+
+#[async_trait]
+impl Sink for RabbitMq {
+    async fn publish(&self, events: &[Event]) -> Vec<Answer> {
+        keyed::publish(events, &self.gate, &self.until, |event| self.offer(event)).await
+    }
+
+    /// Asks for the exchange, on the connection that events use.
+    async fn probe(&self) -> Result<(), Refusal> {
+        let until = Instant::now() + self.until.patience;
+        let line = self.line.get(until).await?;
+        if let Some(reason) = line.blocked() {
+            return Err(refusal::blocked(&self.target.host, &reason));
+        }
+        match timeout_at(until, self.exchange.ensure(&line, &self.target.host)).await {
+            Ok(there) => there,
+            Err(_) => Err(self.silent(&line).await),
+        }
+    }
+
+    async fn inspect(&self) -> Result<Inspection, Refusal> {
+        self.probe().await?;
+        match &self.management {
+            Some(management) => {
+                management.inspect(self.target.vhost(), &self.exchange.name).await
+            }
+            None => Ok(inspect::unmanaged()),
+        }
+    }
+
+    async fn close(&self) {
+        if let Some(line) = self.line.part().await {
+            line.close().await;
+        }
+    }
+}
+
+impl fmt::Debug for RabbitMq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RabbitMq").field("host", &self.target.host).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn options(url: &str) -> Options {
+        Options {
+            url: Secret::new(url),
+            exchange: "orders".to_owned(),
+            topic: Naming::default(),
+            declare: true,
+            manner: Manner { timeout: Duration::from_secs(2), ..Manner::new("orders") },
+        }
+    }
+
+    #[test]
+    fn a_wrong_url_is_refused_without_repeating_it() {
+        for url in ["", "canary", "http://u:canary@h/", "amqp://u:canary@h:port/"] {
+            let cause = RabbitMq::new(options(url)).unwrap_err();
+            assert_eq!(cause.code, Code::ConfigInvalid);
+            assert!(!cause.detail.contains("canary"), "{cause}");
+        }
+        let sink = RabbitMq::new(options("amqp://u:canary@h:1/%2f")).unwrap();
+        assert!(!format!("{sink:?}").contains("canary"));
+    }
+
+    #[tokio::test]
+    async fn a_port_where_nobody_listens_is_down_and_named() {
+        let sink = RabbitMq::new(options("amqp://u:canary@127.0.0.1:1/%2f")).unwrap();
+        let events = [Event::new("t", "T", "{}"), Event::new("t", "T", "{}").key("k")];
+        for answer in sink.publish(&events).await {
+            let Err(Refusal::Down(cause)) = answer else { panic!("{answer:?}") };
+            assert!(cause.detail.contains("127.0.0.1:1"), "{cause}");
+            assert!(!cause.detail.contains("canary"), "{cause}");
+        }
+        assert!(matches!(sink.probe().await, Err(Refusal::Down(_))));
+        assert!(matches!(sink.inspect().await, Err(Refusal::Down(_))));
+    }
+
+    #[test]
+    fn properties_that_fill_a_frame_are_too_large() {
+        let event = Event::new("t", "T", "{}").header("long", "x".repeat(8000));
+        let filled = wire::fill(&event, "orders", &Naming::default()).unwrap();
+        assert_eq!(too_wide(&filled, 8192).unwrap().code, Code::TooLarge);
+        assert_eq!(too_wide(&filled, 131_072), None);
+    }
 }

@@ -9,6 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::world::need;
@@ -83,6 +84,12 @@ impl Instance {
     pub fn revive(&mut self) -> Result<()> {
         self.child = spawn(&self.recipe, &self.run, &self.folder)?;
         Ok(())
+    }
+
+    /// Stops its process in the midst of whatever it does, or lets it go on.
+    pub fn pause(&mut self, paused: bool) -> Result<()> {
+        let process = Pid::from_child(&self.child);
+        Ok(kill_process(process, if paused { Signal::STOP } else { Signal::CONT })?)
     }
 
     /// Kills it and keeps a copy of what it has, as a replica would that falls behind from now on;

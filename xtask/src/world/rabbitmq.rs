@@ -30,6 +30,13 @@ const SERVER: &str = "usr/lib/rabbitmq/lib/rabbitmq_server-*";
 const PYTHON: Python =
     Python { name: "rabbitmq-python", packages: &["pika==1.4.4", "cloudevents==2.2.0"] };
 
+/// The account of the tests, which may do everything.
+const USER: &str = "postbox";
+const PASSWORD: &str = "p0stbox-of-the-world";
+
+/// What lets one call functions of the server, as its own tools do. Nobody else reaches its port.
+const COOKIE: &str = "postboxworld";
+
 /// The node asks a registry of names before it starts, and its own way of starting one fails here.
 /// So one of its own stands beside it, and ends with it however that ends.
 const WITH_REGISTRY: &str = r#"
@@ -75,6 +82,12 @@ const MACHINE: &[&str] = &[
     "-rabbit",
     "disk_free_limit",
     "{absolute,\"50MB\"}",
+    "-rabbit",
+    "default_user",
+    "<<\"postbox\">>",
+    "-rabbit",
+    "default_pass",
+    "<<\"p0stbox-of-the-world\">>",
     // Tests read what has just happened.
     "-rabbit",
     "collect_statistics_interval",
@@ -97,10 +110,14 @@ impl Server for RabbitMq {
         let server = find(&prefix, SERVER);
         let name = server.file_name().and_then(|name| name.to_str());
         let version = name.and_then(|name| name.split('-').nth(1)).context("no RabbitMQ")?;
-        template::make(cache, self.name(), version, |data| {
+        template::make(cache, self.name(), &format!("{version} {COOKIE}"), |data| {
             fs::write(data.join("plugins"), "[rabbitmq_management].\n")?;
             fs::write(data.join("environment"), "")?;
-            Ok(Command::new("true"))
+            // It belongs to the user that the server runs as, who alone may read it.
+            let mut cookie = Command::new("sh");
+            cookie.args(["-c", "umask 277; printf %s \"$1\" > \"$2/.erlang.cookie\"", "sh"]);
+            cookie.arg(COOKIE).arg(data);
+            Ok(cookie)
         })?;
         Ok(Installed { version: version.to_owned(), prefix })
     }
@@ -108,10 +125,14 @@ impl Server for RabbitMq {
     fn start(&self, installed: &Installed, place: &Place<'_>) -> Result<Running> {
         let data = template::copy(installed, self.name(), place)?;
         let recipe = recipe(&installed.prefix)?;
-        let [management, ..] = place.more;
+        let [management, peers, _] = place.more;
+        let call = find(&installed.prefix, PROGRAMS).join("erl_call");
         let details = BTreeMap::from([
-            ("url", format!("amqp://guest:guest@{}/%2f", place.address)),
-            ("management", format!("http://guest:guest@127.0.0.1:{management}")),
+            ("url", format!("amqp://{USER}:{PASSWORD}@{}/%2f", place.address)),
+            ("management", format!("http://{USER}:{PASSWORD}@127.0.0.1:{management}")),
+            ("peers", peers.to_string()),
+            ("call", call.display().to_string()),
+            ("cookie", COOKIE.to_owned()),
             ("python", PYTHON.program(installed)?.display().to_string()),
             ("template", template::path(installed, self.name())?.display().to_string()),
             ("recipe", recipe.told()?),

@@ -1,0 +1,381 @@
+//! The feed `rabbitmq`: the queues of one group, kept in order per key.
+//!
+//! A queue hands its events, in its order, to one consumer at a time (`single active consumer`);
+//! the others stand by. The consumer works on many keys side by side, and on one event of each
+//! (`book.rs`). What is not ended stays with the broker, and comes again when the connection ends.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use event::{Cause, Code, Delivery, Feed, Handle, Nack, Refusal, Secret};
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, BoxStream, SelectAll, StreamExt};
+use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions};
+use lapin::types::FieldTable;
+use lapin::{Acker, Channel, message};
+use tokio::sync::{Mutex as AsyncMutex, Notify};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::book::{Arrival, Book};
+use super::joint::Joint;
+use super::line::{Line, Target};
+use super::refusal::{self, Where};
+use super::topology::{Exchange, Kind, Queue};
+use super::wire;
+use crate::manner::Subscription;
+
+/// How long one that is to come again is held at the most: the broker ends the connection of whoever
+/// keeps something for half an hour.
+const HELD: Duration = Duration::from_secs(600);
+
+/// How long to rest after the first failure to join; twice as long after each further one.
+const REST: Duration = Duration::from_millis(100);
+
+/// How often that doubles.
+const DOUBLES: u32 = 6;
+
+/// Where and how events are taken.
+#[derive(Clone, Debug)]
+pub struct FeedOptions {
+    /// `amqp://USER:PASSWORD@HOST:PORT/VHOST` or `amqps://…`.
+    pub url: Secret,
+    /// The exchange that the group's queues are bound to; with the empty one, topics are queues.
+    pub exchange: String,
+    /// One queue for all topics, so that order per key holds across them. Otherwise each topic has
+    /// a queue of its own, `GROUP.TOPIC`.
+    pub queue: Option<String>,
+    /// Whether exchange, queues and bindings are declared; otherwise the queues must be there.
+    pub declare: bool,
+    /// Whether queues that are declared have one consumer at a time.
+    pub ordered: bool,
+    /// How often the broker hands out what was not ended before it is dead.
+    pub delivery_limit: u32,
+    /// What all feeds are told. A lease is none of RabbitMQ's business.
+    pub subscription: Subscription,
+}
+
+impl FeedOptions {
+    /// Returns the usual options: everything is declared, ordered, dead after 20 times.
+    pub fn new(
+        url: Secret,
+        exchange: impl Into<String>,
+        subscription: Subscription,
+    ) -> FeedOptions {
+        FeedOptions {
+            url,
+            exchange: exchange.into(),
+            queue: None,
+            declare: true,
+            ordered: true,
+            delivery_limit: 20,
+            subscription,
+        }
+    }
+}
+
+/// Takes events.
+pub struct RabbitMqFeed {
+    plan: Arc<Plan>,
+    timeout: Duration,
+    joint: Joint<Joined>,
+    book: Mutex<Book<Acker>>,
+    /// Rings when something may be handed out that did not just arrive.
+    bell: Notify,
+    closed: AtomicBool,
+}
+
+/// What a consumer needs of the broker.
+struct Plan {
+    target: Target,
+    exchange: Exchange,
+    queues: Vec<Queue>,
+    declare: bool,
+    kind: Kind,
+    most: u16,
+    /// How often joining has failed since it last did not.
+    failures: AtomicU32,
+    lines: AtomicU64,
+}
+
+/// A connection that consumes.
+struct Joined {
+    id: u64,
+    lost: AtomicBool,
+    arrivals: AsyncMutex<SelectAll<BoxStream<'static, Brought>>>,
+    _channel: Channel,
+    line: Line,
+}
+
+/// What a queue brought: nothing, when the broker has cancelled its consumer.
+type Brought = (String, lapin::Result<Option<message::Delivery>>);
+
+impl RabbitMqFeed {
+    /// Checks the options. Nothing is connected yet.
+    pub fn new(options: FeedOptions) -> Result<RabbitMqFeed, Cause> {
+        let FeedOptions { url, exchange, queue, declare, ordered, delivery_limit, subscription } =
+            options;
+        let Subscription { group, topics, most, timeout, .. } = subscription;
+        let queues = Queue::of(&group, &topics, &exchange, queue.as_deref())?;
+        let plan = Arc::new(Plan {
+            target: Target::new(&url, timeout, &group)?,
+            exchange: Exchange::new(exchange, declare)?,
+            queues,
+            declare,
+            kind: Kind { ordered, delivery_limit },
+            most: u16::try_from(most.max(1)).unwrap_or(u16::MAX),
+            failures: AtomicU32::new(0),
+            lines: AtomicU64::new(0),
+        });
+        let joining = Arc::clone(&plan);
+        let make = move || -> BoxFuture<'static, _> { Box::pin(Arc::clone(&joining).join()) };
+        let lives = |joined: &Joined| joined.line.lives() && !joined.lost.load(Ordering::SeqCst);
+        let joint = Joint::new(&plan.target.host, Box::new(make), lives);
+        let book = Mutex::new(Book::new(most));
+        let (bell, closed) = (Notify::new(), AtomicBool::new(false));
+        Ok(RabbitMqFeed { plan, timeout, joint, book, bell, closed })
+    }
+
+    /// Declares what the group needs, so that events wait for it from now on, and takes none.
+    pub async fn declare(&self) -> Result<(), Refusal> {
+        let declaring = async {
+            let line = self.plan.target.connect().await?;
+            self.plan.prepare(&line).await?;
+            line.close().await;
+            Ok(())
+        };
+        let late = || refusal::down(&self.plan.target.host, "it does not answer in time");
+        timeout(self.timeout, declaring).await.map_err(|_| late())?
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book<Acker>> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until something arrives, and writes it into the book.
+    async fn arrive(&self) -> Result<(), Refusal> {
+        let joined = self.joint.get(Instant::now() + self.timeout).await?;
+        let mut arrivals = joined.arrivals.lock().await;
+        let why = match arrivals.next().await {
+            Some((queue, Ok(Some(brought)))) => {
+                self.book().arrive(joined.id, arrival(&queue, brought));
+                return Ok(());
+            }
+            Some((_, Err(error))) => error.to_string(),
+            Some((queue, Ok(None))) => format!("the broker has cancelled the consumer of {queue}"),
+            None => "the connection has ended".to_owned(),
+        };
+        joined.lost.store(true, Ordering::SeqCst);
+        self.book().clear();
+        Err(refusal::down(&self.plan.target.host, why))
+    }
+
+    /// Ends one that is out, by what `end` says to the broker.
+    async fn end<F>(&self, handle: Handle, end: impl FnOnce(Acker) -> F) -> Result<(), Refusal>
+    where
+        F: Future<Output = lapin::Result<bool>>,
+    {
+        let acker = self.book().acker(handle).ok_or_else(|| self.stale())?;
+        let said = timeout(self.timeout, end(acker)).await;
+        match said {
+            Ok(Ok(true)) => {
+                self.book().end(handle);
+                self.bell.notify_waiters();
+                Ok(())
+            }
+            Ok(Ok(false)) | Ok(Err(_)) => Err(self.stale()),
+            Err(_) => Err(refusal::late(&self.plan.target.host, None)),
+        }
+    }
+
+    /// Tells that the broker has one back already: an end came too late, and ended nothing.
+    fn stale(&self) -> Refusal {
+        let host = &self.plan.target.host;
+        let detail = format_args!("{host}: the connection that it came by is gone; it comes again");
+        Refusal::Unknown(Cause::new(Code::SinkBroken, detail))
+    }
+}
+
+impl Plan {
+    /// Connects, declares and consumes. After failures it rests first, so that nobody storms.
+    async fn join(self: Arc<Plan>) -> Result<Joined, Refusal> {
+        let failures = self.failures.fetch_add(1, Ordering::SeqCst);
+        if failures > 0 {
+            sleep(REST * 2u32.pow((failures - 1).min(DOUBLES))).await;
+        }
+        let line = self.target.connect().await?;
+        self.prepare(&line).await?;
+        let consuming = self.consume(&line).await;
+        let (channel, arrivals) = consuming.map_err(|error| refusal::before(&error, self.at()))?;
+        self.failures.store(0, Ordering::SeqCst);
+        let id = self.lines.fetch_add(1, Ordering::SeqCst) + 1;
+        let (lost, arrivals) = (AtomicBool::new(false), AsyncMutex::new(arrivals));
+        Ok(Joined { id, lost, arrivals, _channel: channel, line })
+    }
+
+    fn at(&self) -> Where<'_> {
+        Where { host: &self.target.host, exchange: &self.exchange.name }
+    }
+
+    async fn prepare(&self, line: &Line) -> Result<(), Refusal> {
+        if self.declare {
+            self.exchange.ensure(line, &self.target.host).await?;
+        }
+        for queue in &self.queues {
+            self.one(line, queue).await.map_err(|error| {
+                let at = Where { host: &self.target.host, exchange: &queue.name };
+                refusal::before_queue(&error, at)
+            })?;
+        }
+        Ok(())
+    }
+
+    async fn one(&self, line: &Line, queue: &Queue) -> lapin::Result<()> {
+        let channel = line.plain_channel().await?;
+        match self.declare {
+            true => queue.declare(&channel, &self.exchange.name, self.kind).await?,
+            false => queue.look(&channel).await?,
+        }
+        channel.close(200, "OK".into()).await
+    }
+
+    async fn consume(
+        &self,
+        line: &Line,
+    ) -> lapin::Result<(Channel, SelectAll<BoxStream<'static, Brought>>)> {
+        let channel = line.plain_channel().await?;
+        channel.basic_qos(self.most, BasicQosOptions::default()).await?;
+        let mut all = SelectAll::new();
+        for Queue { name, .. } in &self.queues {
+            let (queue, tag) = (name.as_str().into(), "".into());
+            let options = BasicConsumeOptions::default();
+            let consumer =
+                channel.basic_consume(queue, tag, options, FieldTable::default()).await?;
+            let (queue, cancelled) = (name.clone(), (name.clone(), Ok(None)));
+            let brought = consumer.map(move |brought| (queue.clone(), brought.map(Some)));
+            all.push(brought.chain(stream::iter([cancelled])).boxed());
+        }
+        Ok((channel, all))
+    }
+}
+
+fn arrival(queue: &str, brought: message::Delivery) -> Arrival<Acker> {
+    let message::Delivery {
+        delivery_tag, routing_key, redelivered, properties, data, acker, ..
+    } = brought;
+    // A queue that does not count tells at least that it is not the first time.
+    let before = wire::handed_out(&properties).unwrap_or(u32::from(redelivered));
+    Arrival {
+        event: wire::open(&properties, data, routing_key.as_str()),
+        origin: format!("{queue} #{delivery_tag}"),
+        attempt: before.saturating_add(1),
+        acker,
+    }
+}
+
+#[async_trait]
+impl Feed for RabbitMqFeed {
+    async fn next(&self, at_most: Duration) -> Result<Option<Delivery>, Refusal> {
+        let until = Instant::now() + at_most;
+        loop {
+            if self.closed.load(Ordering::SeqCst) {
+                return Err(refusal::down(&self.plan.target.host, "the feed is closed"));
+            }
+            let rung = self.bell.notified();
+            tokio::pin!(rung);
+            rung.as_mut().enable();
+            let due = {
+                let mut book = self.book();
+                if let Some(delivery) = book.take(Instant::now()) {
+                    return Ok(Some(delivery));
+                }
+                book.due()
+            };
+            tokio::select! {
+                arrived = self.arrive() => arrived?,
+                () = rung => {}
+                () = sleep_until(due.map_or(until, |due| due.min(until))) => {
+                    if Instant::now() >= until {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn ack(&self, handle: Handle) -> Result<(), Refusal> {
+        self.end(handle, async |acker| acker.ack(BasicAckOptions::default()).await).await
+    }
+
+    async fn nack(&self, handle: Handle, nack: Nack) -> Result<(), Refusal> {
+        match nack {
+            Nack::Again(after) => {
+                let usable = self.book().acker(handle).is_some_and(|acker| acker.usable());
+                let at = Instant::now() + after.min(HELD);
+                if !usable || !self.book().again(handle, at) {
+                    return Err(self.stale());
+                }
+                self.bell.notify_waiters();
+                Ok(())
+            }
+            Nack::Dead(_) => {
+                let dead = BasicRejectOptions { requeue: false };
+                self.end(handle, async |acker| acker.reject(dead).await).await
+            }
+        }
+    }
+
+    /// There is nothing to ask for: what is out stays out while the connection lives.
+    async fn extend(&self, handle: Handle, _by: Duration) -> Result<(), Refusal> {
+        let usable = self.book().acker(handle).is_some_and(|acker| acker.usable());
+        if usable { Ok(()) } else { Err(self.stale()) }
+    }
+
+    async fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        self.bell.notify_waiters();
+        if let Some(joined) = self.joint.part().await {
+            joined.line.close().await;
+        }
+        self.book().clear();
+    }
+}
+
+impl fmt::Debug for RabbitMqFeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let queues: Vec<_> = self.plan.queues.iter().map(|queue| &queue.name).collect();
+        f.debug_struct("RabbitMqFeed").field("queues", &queues).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(url: &str, topics: &[&str]) -> FeedOptions {
+        let subscription = Subscription::new("billing", topics);
+        FeedOptions::new(Secret::new(url), "orders", subscription)
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_without_secrets() {
+        for wrong in [options("amqp://u:canary@h:x", &["a"]), options("amqp://u:canary@h", &[])] {
+            let cause = RabbitMqFeed::new(wrong).unwrap_err();
+            assert!(cause.code == Code::ConfigInvalid && !cause.detail.contains("canary"));
+        }
+    }
+
+    #[tokio::test]
+    async fn nobody_there_is_down_and_soon_said_after_a_close() {
+        let feed = RabbitMqFeed::new(options("amqp://u:p@127.0.0.1:1", &["a"])).unwrap();
+        let down = feed.next(Duration::from_secs(5)).await;
+        assert!(matches!(down, Err(Refusal::Down(_))), "{down:?}");
+        assert!(matches!(feed.ack(Handle(1)).await, Err(Refusal::Unknown(_))));
+        assert!(matches!(feed.nack(Handle(1), Nack::Again(REST)).await, Err(Refusal::Unknown(_))));
+        assert!(feed.extend(Handle(1), REST).await.is_err());
+        feed.close().await;
+        assert!(matches!(feed.next(Duration::ZERO).await, Err(Refusal::Down(_))));
+    }
+}

@@ -1,0 +1,292 @@
+//! From what RabbitMQ says, or its silence, to a refusal.
+//!
+//! An event is alone on its channel while it is out. So a channel that the broker closes has
+//! refused that one event, for certain; a connection that ends leaves it unknown.
+
+use std::fmt;
+
+use event::{Answer, Cause, Code, Receipt, Refusal};
+use lapin::message::BasicReturnMessage;
+use lapin::protocol::{AMQPError, AMQPErrorKind};
+use lapin::{Confirmation, Error, ErrorKind};
+
+/// Numbers that RabbitMQ gives as reasons.
+const CONTENT_TOO_LARGE: u16 = 311;
+const ACCESS_REFUSED: u16 = 403;
+const NOT_FOUND: u16 = 404;
+const RESOURCE_LOCKED: u16 = 405;
+const PRECONDITION_FAILED: u16 = 406;
+const RESOURCE_ERROR: u16 = 506;
+const NOT_ALLOWED: u16 = 530;
+
+/// Where something was asked for, as a person may read it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Where<'a> {
+    pub(super) host: &'a str,
+    pub(super) exchange: &'a str,
+}
+
+/// Reads the broker's answer to one event.
+pub(super) fn confirmed(confirmation: Confirmation, at: Where<'_>) -> Answer {
+    match confirmation {
+        Confirmation::Ack(None) => Ok(Receipt { broker_id: None }),
+        // It is confirmed because nobody is left who could lose it.
+        Confirmation::Ack(Some(returned)) | Confirmation::Nack(Some(returned)) => {
+            Err(unroutable(&returned, at))
+        }
+        Confirmation::Nack(None) => {
+            let detail = "nack: a queue did not take it, because it is full (reject-publish), its \
+                          majority is missing or its node failed";
+            Err(Refusal::Retry(Cause::new(Code::NotKept, detail), None))
+        }
+        Confirmation::NotRequested => {
+            let detail = "the broker was not asked to confirm; it may have arrived";
+            Err(Refusal::Unknown(Cause::new(Code::SinkBroken, detail)))
+        }
+    }
+}
+
+/// Judges an event that came back. A queue that is bound later gets it then, so it is not dead.
+fn unroutable(returned: &BasicReturnMessage, at: Where<'_>) -> Refusal {
+    let BasicReturnMessage { reply_code, reply_text, delivery, .. } = returned;
+    let (key, exchange) = (&delivery.routing_key, name(at.exchange));
+    let detail = format_args!(
+        "{reply_code} {reply_text}: no queue is bound to {exchange} for the routing key {:?}",
+        key.as_str()
+    );
+    Refusal::Retry(Cause::new(Code::TopicMissing, detail), None)
+}
+
+/// Judges a publish that ended without an answer.
+pub(super) fn publish(error: &Error, at: Where<'_>) -> Refusal {
+    match error.kind() {
+        ErrorKind::ProtocolError(said) if is_soft(said) => closed_channel(said, at),
+        // Said before anything was written.
+        ErrorKind::InvalidChannelState(_, "basic.publish") => down(at.host, error),
+        ErrorKind::ProtocolError(said) if said.get_id() == RESOURCE_ERROR => {
+            Refusal::Unknown(Cause::new(Code::BrokerFull, perhaps(at.host, said)))
+        }
+        _ => Refusal::Unknown(Cause::new(Code::SinkBroken, perhaps(at.host, error))),
+    }
+}
+
+/// Judges a channel that the broker closed because of the one thing that was asked on it.
+fn closed_channel(said: &AMQPError, at: Where<'_>) -> Refusal {
+    let (text, exchange) = (said.get_message().as_str(), name(at.exchange));
+    match said.get_id() {
+        // All events go to this exchange.
+        NOT_FOUND => Refusal::Down(Cause::new(
+            Code::TopicMissing,
+            format_args!("{text}: make {exchange}, or let declare = true make it"),
+        )),
+        ACCESS_REFUSED => access(text),
+        CONTENT_TOO_LARGE => Refusal::Reject(Cause::new(Code::TooLarge, text)),
+        PRECONDITION_FAILED if text.contains("larger than") => {
+            Refusal::Reject(Cause::new(Code::TooLarge, text))
+        }
+        RESOURCE_LOCKED => Refusal::Retry(Cause::new(Code::SinkBusy, text), None),
+        _ => Refusal::Retry(Cause::new(Code::SinkRefused, text), None),
+    }
+}
+
+/// Judges a missing right: to one routing key, or to the exchange and so to everything.
+fn access(text: &str) -> Refusal {
+    if text.contains("to topic") {
+        let detail = format_args!("{text}: set_topic_permissions grants it");
+        return Refusal::Retry(Cause::new(Code::AuthRefused, detail), None);
+    }
+    let detail = format_args!("{text}: set_permissions grants it");
+    Refusal::Down(Cause::new(Code::AuthRefused, detail))
+}
+
+/// Judges anything that was asked before an event was offered: nothing was taken.
+pub(super) fn before(error: &Error, at: Where<'_>) -> Refusal {
+    match error.kind() {
+        ErrorKind::ProtocolError(said) => match said.get_id() {
+            ACCESS_REFUSED | NOT_ALLOWED => {
+                let text = said.get_message().as_str();
+                let detail = format_args!(
+                    "{}: {text}: check user, password and virtual host in the url, and the \
+                     user's rights",
+                    at.host
+                );
+                Refusal::Down(Cause::new(Code::AuthRefused, detail))
+            }
+            NOT_FOUND => closed_channel(said, at),
+            PRECONDITION_FAILED => {
+                let text = said.get_message().as_str();
+                let detail = format_args!(
+                    "{}: {text}: it is there with other settings; delete it, or do not declare it",
+                    at.host
+                );
+                Refusal::Down(Cause::new(Code::SinkRefused, detail))
+            }
+            RESOURCE_ERROR => Refusal::Down(Cause::new(Code::BrokerFull, detail(at.host, said))),
+            _ => down(at.host, said),
+        },
+        ErrorKind::ChannelsLimitReached => {
+            let detail = "the broker's channel_max is reached: lower the sink's concurrency";
+            Refusal::Down(Cause::new(Code::SinkBusy, detail))
+        }
+        _ => down(at.host, error),
+    }
+}
+
+/// Judges the same of a queue, whose name stands in the place of the exchange.
+pub(super) fn before_queue(error: &Error, at: Where<'_>) -> Refusal {
+    match error.kind() {
+        ErrorKind::ProtocolError(said) if said.get_id() == NOT_FOUND => {
+            let (host, queue, text) = (at.host, at.exchange, said.get_message().as_str());
+            let detail = format_args!("{host}: {text}: make the queue {queue:?}, or declare it");
+            Refusal::Down(Cause::new(Code::TopicMissing, detail))
+        }
+        _ => before(error, at),
+    }
+}
+
+/// Tells that the broker cannot be reached.
+pub(super) fn down(host: &str, why: impl fmt::Display) -> Refusal {
+    Refusal::Down(Cause::new(Code::SinkDown, detail(host, why)))
+}
+
+/// Tells that the broker has closed its ears to everybody who publishes.
+pub(super) fn blocked(host: &str, reason: &str) -> Refusal {
+    let detail = format_args!(
+        "{host}: the broker takes nothing in while an alarm is on: {reason}; make room on its \
+         disk or in its memory"
+    );
+    Refusal::Down(Cause::new(Code::BrokerFull, detail))
+}
+
+/// Tells that an answer did not come in time.
+pub(super) fn late(host: &str, blocked: Option<&str>) -> Refusal {
+    let (code, why) = match blocked {
+        Some(reason) => (Code::BrokerFull, format!("an alarm is on: {reason}")),
+        None => (Code::SinkTimeout, "no confirmation in time".to_owned()),
+    };
+    Refusal::Unknown(Cause::new(code, perhaps(host, why)))
+}
+
+fn detail(host: &str, why: impl fmt::Display) -> String {
+    format!("{host}: {why}")
+}
+
+fn perhaps(host: &str, why: impl fmt::Display) -> String {
+    format!("it may have arrived: {host}: {why}")
+}
+
+fn is_soft(said: &AMQPError) -> bool {
+    matches!(said.kind(), AMQPErrorKind::Soft(_))
+}
+
+fn name(exchange: &str) -> String {
+    match exchange {
+        "" => "the default exchange".to_owned(),
+        exchange => format!("the exchange {exchange:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use lapin::{ChannelState, ConnectionState};
+
+    use super::*;
+
+    const AT: Where<'_> = Where { host: "h:5672", exchange: "orders" };
+
+    fn said(id: u16, text: &str) -> Error {
+        let error = AMQPError::from_id(id, text.into()).expect("a number that AMQP knows");
+        ErrorKind::ProtocolError(error).into()
+    }
+
+    fn short(refusal: &Refusal) -> (&'static str, Code) {
+        match refusal {
+            Refusal::Down(cause) => ("down", cause.code),
+            Refusal::Retry(cause, None) => ("retry", cause.code),
+            Refusal::Reject(cause) => ("reject", cause.code),
+            Refusal::Unknown(cause) => ("unknown", cause.code),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_number_that_ends_a_publish_has_its_refusal() {
+        let size = "PRECONDITION_FAILED - message size 17 is larger than configured max size 16";
+        let topic = "ACCESS_REFUSED - write access to topic 'a' in exchange 'x' in vhost '/' \
+                     refused for user 'u'";
+        let right =
+            "ACCESS_REFUSED - write access to exchange 'x' in vhost '/' refused for user 'u'";
+        let cases = [
+            (311, "CONTENT_TOO_LARGE", ("reject", Code::TooLarge)),
+            (403, right, ("down", Code::AuthRefused)),
+            (403, topic, ("retry", Code::AuthRefused)),
+            (404, "NOT_FOUND - no exchange 'x' in vhost '/'", ("down", Code::TopicMissing)),
+            (405, "RESOURCE_LOCKED", ("retry", Code::SinkBusy)),
+            (406, size, ("reject", Code::TooLarge)),
+            (406, "PRECONDITION_FAILED - something else", ("retry", Code::SinkRefused)),
+            (320, "CONNECTION_FORCED - broker forced", ("unknown", Code::SinkBroken)),
+            (501, "FRAME_ERROR", ("unknown", Code::SinkBroken)),
+            (504, "CHANNEL_ERROR", ("unknown", Code::SinkBroken)),
+            (506, "RESOURCE_ERROR", ("unknown", Code::BrokerFull)),
+            (530, "NOT_ALLOWED", ("unknown", Code::SinkBroken)),
+            (541, "INTERNAL_ERROR", ("unknown", Code::SinkBroken)),
+        ];
+        for (id, text, expected) in cases {
+            assert_eq!(short(&publish(&said(id, text), AT)), expected, "{id} {text}");
+        }
+    }
+
+    #[test]
+    fn a_lost_connection_leaves_the_event_unknown_unless_nothing_was_written() {
+        let cut = Error::from(io::Error::from(io::ErrorKind::ConnectionReset));
+        let lost = [
+            cut,
+            ErrorKind::MissingHeartbeatError.into(),
+            ErrorKind::InvalidConnectionState(ConnectionState::Closed).into(),
+            ErrorKind::InvalidChannelState(ChannelState::Closed, "channel.close-ok").into(),
+        ];
+        for error in lost {
+            assert_eq!(short(&publish(&error, AT)), ("unknown", Code::SinkBroken), "{error:?}");
+        }
+        let unwritten = ErrorKind::InvalidChannelState(ChannelState::Error, "basic.publish").into();
+        assert_eq!(short(&publish(&unwritten, AT)), ("down", Code::SinkDown));
+    }
+
+    #[test]
+    fn before_an_event_is_offered_everything_is_down_and_says_what_to_do() {
+        let cases = [
+            (said(403, "ACCESS_REFUSED - Login was refused"), Code::AuthRefused, "password"),
+            (said(530, "NOT_ALLOWED - vhost nope not found"), Code::AuthRefused, "virtual host"),
+            (said(404, "NOT_FOUND - no exchange 'orders'"), Code::TopicMissing, "declare = true"),
+            (said(406, "PRECONDITION_FAILED - inequivalent arg"), Code::SinkRefused, "settings"),
+            (said(506, "RESOURCE_ERROR"), Code::BrokerFull, "h:5672"),
+            (said(541, "INTERNAL_ERROR"), Code::SinkDown, "h:5672"),
+            (ErrorKind::ChannelsLimitReached.into(), Code::SinkBusy, "concurrency"),
+            (io::Error::from(io::ErrorKind::ConnectionRefused).into(), Code::SinkDown, "refused"),
+        ];
+        for (error, code, words) in cases {
+            let Refusal::Down(cause) = before(&error, AT) else { panic!("{error:?}") };
+            assert_eq!(cause.code, code, "{error:?}");
+            assert!(cause.detail.contains(words), "{cause}");
+        }
+    }
+
+    #[test]
+    fn only_an_acknowledgement_without_a_return_is_a_receipt() {
+        assert!(confirmed(Confirmation::Ack(None), AT).is_ok());
+        let nack = confirmed(Confirmation::Nack(None), AT).unwrap_err();
+        assert_eq!(short(&nack), ("retry", Code::NotKept));
+        let unasked = confirmed(Confirmation::NotRequested, AT).unwrap_err();
+        assert_eq!(short(&unasked), ("unknown", Code::SinkBroken));
+    }
+
+    #[test]
+    fn silence_is_unknown_and_an_alarm_is_named() {
+        assert_eq!(short(&late("h", None)), ("unknown", Code::SinkTimeout));
+        assert_eq!(short(&late("h", Some("low on disk"))), ("unknown", Code::BrokerFull));
+        let Refusal::Down(cause) = blocked("h", "low on disk") else { panic!() };
+        assert!(cause.detail.contains("low on disk"), "{cause}");
+    }
+}
