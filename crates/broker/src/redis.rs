@@ -1,8 +1,36 @@
 //! Redis Streams: one entry per event; nothing is ever trimmed.
+//!
+//! Events of one key are added one after another: with several of a key under way, a server at its
+//! limit could refuse the first and take the second.
 
-use event::Secret;
+mod entry;
+mod feed;
+mod inspect;
+mod link;
+mod refusal;
+mod sink;
 
+use event::{Durability, Gauge, Secret};
+
+pub use self::feed::RedisFeed;
+pub use self::sink::Redis;
 use crate::manner::{Manner, Naming};
+use crate::traits::Traits;
+
+/// How Redis Streams differ. Replication is never waited for, so a receipt is one machine's word.
+/// One feed keeps the order of a key; several of a group get whatever comes next.
+pub const TRAITS: Traits = Traits {
+    kind: "redis",
+    durability: Durability::Durable,
+    keeps: true,
+    largest: 512 << 20,
+    dedupes: false,
+    knows_topics: false,
+    ordered: false,
+    counts: true,
+    leases: true,
+    levels: &[Gauge::Lag, Gauge::Dead, Gauge::Disk],
+};
 
 /// Where and how events are published.
 #[derive(Clone, Debug)]
@@ -13,4 +41,9 @@ pub struct Options {
     pub topic: Naming,
     /// What all sinks are told.
     pub manner: Manner,
+}
+
+/// Returns the stream in which the dead of a stream are kept.
+pub fn dead_stream(stream: &str) -> String {
+    format!("{stream}.dead")
 }

@@ -15,8 +15,7 @@ use super::{Installed, Running, Server, template};
 
 const PROGRAM: &str = "usr/sbin/nats-server";
 
-const PACKAGES: Packages =
-    Packages { suite: "sid", names: &["nats-server"], programs: &[PROGRAM] };
+const PACKAGES: Packages = Packages { suite: "sid", names: &["nats-server"], programs: &[PROGRAM] };
 
 /// What a reader in Python needs.
 const PYTHON: Python =

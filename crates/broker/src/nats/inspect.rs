@@ -1,0 +1,359 @@
+//! A look at JetStream: what its receipts are worth, what its settings risk, how full it is.
+//!
+//! How a server writes to its disk is told to its system account only, or to an account that
+//! imports the question from there. Where nobody tells, the server's default is assumed.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use async_nats::StatusCode;
+use async_nats::jetstream::Context;
+use async_nats::jetstream::stream::{
+    Config, DiscardPolicy, Info, PersistenceMode, RetentionPolicy, StorageType, Stream,
+};
+use event::{Cause, Code, Durability, Finding, Gauge, Grade, Inspection, Level, Refusal};
+use futures_util::{StreamExt, TryStreamExt};
+use serde_json::Value;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::dead_subject;
+
+/// What tells how servers write to their disks.
+const ASKED: &str = "$SYS.REQ.SERVER.PING.JSZ";
+/// How long the servers of a cluster may take to tell.
+const TELL: Duration = Duration::from_millis(500);
+/// Streams at the most, where it is not known which of them take events.
+const STREAMS: usize = 64;
+/// Within this time an event is offered again with its id, at the most.
+const REPEATS: Duration = Duration::from_secs(120);
+/// How full storage may be.
+const FULL: f64 = 0.8;
+
+/// Looks at the streams that take the events: the one that is named, else those of the subjects
+/// seen so far, else all.
+pub(super) async fn look(
+    context: &Context,
+    host: &str,
+    stream: Option<&str>,
+    seen: &[String],
+) -> Result<Inspection, Refusal> {
+    let disk = ask(context).await;
+    let mut seeing = Inspection::of(Durability::Replicated);
+    storage(context, &disk, &mut seeing).await.map_err(|why| silent(host, &why))?;
+    let streams = streams(context, stream, seen, &mut seeing).await;
+    let streams = streams.map_err(|why| silent(host, &why))?;
+    if streams.is_empty() {
+        let detail = "no stream takes the events: make one, with file storage";
+        seeing.findings.push(Finding::new(Grade::Bad, "stream", detail));
+        seeing.durability = Durability::BestEffort;
+    }
+    for (name, stream) in &streams {
+        let info = stream.get_info().await.map_err(|why| silent(host, &why))?;
+        let (class, findings) = judge(&info.config, disk.synced);
+        seeing.durability = seeing.durability.min(class);
+        seeing.findings.extend(findings);
+        seeing.findings.extend(replicas(name, &info));
+        groups(name, stream, &mut seeing.levels).await.map_err(|why| silent(host, &why))?;
+    }
+    dead(context, seen, &mut seeing.levels).await;
+    Ok(seeing)
+}
+
+/// What servers tell of their disks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Disk {
+    /// Whether every server that told writes through to its disk; `None` if nobody told.
+    synced: Option<bool>,
+    /// How full the fullest of them is.
+    used: Option<f64>,
+}
+
+async fn ask(context: &Context) -> Disk {
+    let client = context.client();
+    let inbox = client.new_inbox();
+    let Ok(mut answers) = client.subscribe(inbox.clone()).await else { return Disk::default() };
+    if client.publish_with_reply(ASKED, inbox, "".into()).await.is_err() {
+        return Disk::default();
+    }
+    let (until, mut disk) = (Instant::now() + TELL, Disk::default());
+    while let Ok(Some(answer)) = timeout_at(until, answers.next()).await {
+        if answer.status == Some(StatusCode::NO_RESPONDERS) {
+            break;
+        }
+        if let Ok(told) = serde_json::from_slice::<Value>(&answer.payload) {
+            disk.hear(&told["data"]);
+        }
+    }
+    disk
+}
+
+impl Disk {
+    fn hear(&mut self, told: &Value) {
+        let synced = told["config"]["sync_always"].as_bool().unwrap_or_default();
+        self.synced = Some(self.synced.unwrap_or(true) && synced);
+        let number = |value: &Value| value.as_f64().filter(|number| *number > 0.0);
+        if let Some(most) = number(&told["config"]["max_storage"]) {
+            let used = told["storage"].as_f64().unwrap_or_default() / most;
+            self.used = Some(self.used.map_or(used, |before| before.max(used)));
+        }
+    }
+}
+
+type Told<T> = Result<T, async_nats::Error>;
+
+async fn storage(context: &Context, disk: &Disk, seeing: &mut Inspection) -> Told<()> {
+    let account = context.query_account().await?;
+    let limit = account.limits.max_storage.filter(|most| *most > 0);
+    let of_account = limit.map(|most| account.storage as f64 / most as f64);
+    let Some(value) = of_account.into_iter().chain(disk.used).reduce(f64::max) else {
+        return Ok(());
+    };
+    let (topic, group) = (String::new(), String::new());
+    seeing.levels.push(Level { gauge: Gauge::Disk, topic, group, value });
+    if value > FULL {
+        let detail = format!(
+            "{:.0} % of the storage that JetStream may have is used; once it is full, nothing is \
+             taken in: raise max_file of the server or max_storage of the account, or remove what \
+             nobody needs",
+            value * 100.0
+        );
+        seeing.findings.push(Finding::new(Grade::Warn, "storage", detail));
+    }
+    Ok(())
+}
+
+async fn streams(
+    context: &Context,
+    stream: Option<&str>,
+    seen: &[String],
+    seeing: &mut Inspection,
+) -> Told<BTreeMap<String, Stream<()>>> {
+    let mut names = Vec::new();
+    match stream {
+        Some(name) => names.push(name.to_owned()),
+        None if !seen.is_empty() => {
+            for subject in seen {
+                match context.stream_by_subject(subject.clone()).await {
+                    Ok(name) => names.push(name),
+                    Err(_) => {
+                        let detail = "no stream takes this subject: make one that does";
+                        seeing.findings.push(Finding::new(Grade::Bad, subject, detail));
+                    }
+                }
+            }
+        }
+        None => {
+            let all: Vec<String> = context.stream_names().take(STREAMS).try_collect().await?;
+            // Buckets of keys and of objects are streams too, and take no events.
+            let bucket = |name: &String| name.starts_with("KV_") || name.starts_with("OBJ_");
+            names.extend(all.into_iter().filter(|name| !bucket(name)));
+        }
+    }
+    let mut found = BTreeMap::new();
+    for name in names {
+        let handle = context.get_stream_no_info(&name).await?;
+        if stream.is_some() && handle.get_info().await.is_err() {
+            let detail = "this stream is not there: make it, or mend `stream` of the sink";
+            seeing.findings.push(Finding::new(Grade::Bad, name, detail));
+            continue;
+        }
+        found.insert(name, handle);
+    }
+    Ok(found)
+}
+
+/// Judges the settings of a stream.
+fn judge(config: &Config, synced: Option<bool>) -> (Durability, Vec<Finding>) {
+    let name = format!("stream {}", config.name);
+    let mut findings = Vec::new();
+    let mut say = |grade, detail: &str| findings.push(Finding::new(grade, name.clone(), detail));
+    let lazy = config.persist_mode == Some(PersistenceMode::Async);
+    let class = if config.storage == StorageType::Memory {
+        say(Grade::Warn, "it is kept in memory only: a restart loses it; set its storage to file");
+        Durability::BestEffort
+    } else if lazy {
+        say(
+            Grade::Warn,
+            "persist_mode is async: receipts come before anything is written; set it \
+                          to default",
+        );
+        Durability::BestEffort
+    } else if config.num_replicas > 1 {
+        if synced != Some(true) {
+            say(
+                Grade::Warn,
+                "its servers write to their disks every 2 minutes unless \
+                              sync_interval says otherwise: a power cut of several at once loses \
+                              what they acknowledged; set sync_interval: always",
+            );
+        }
+        Durability::Replicated
+    } else {
+        match synced {
+            Some(true) => Durability::Durable,
+            Some(false) => {
+                say(
+                    Grade::Warn,
+                    "one replica, and the server writes to its disk only now and \
+                                  then: a power cut loses what it acknowledged; set \
+                                  sync_interval: always, or three replicas",
+                );
+                Durability::BestEffort
+            }
+            None => {
+                say(
+                    Grade::Warn,
+                    "one replica, and this account is not told whether the server \
+                                  writes to its disk at once (sync_interval: always): set that, and \
+                                  let the account import $SYS.REQ.SERVER.PING.JSZ; or make three \
+                                  replicas",
+                );
+                Durability::BestEffort
+            }
+        }
+    };
+    let limits = [config.max_bytes, config.max_messages, config.max_messages_per_subject];
+    if config.discard == DiscardPolicy::Old && limits.iter().any(|limit| *limit > 0) {
+        say(Grade::Warn, "at its limit it drops the oldest, taken in or not: set discard to new");
+    }
+    if !config.max_age.is_zero() {
+        say(
+            Grade::Warn,
+            "max_age drops events that nobody has taken in by then: make it longer \
+                          than any consumer may be away, or 0",
+        );
+    }
+    if config.duplicate_window < REPEATS {
+        say(
+            Grade::Warn,
+            "duplicate_window is shorter than 2 minutes: what is offered again later \
+                          is stored twice",
+        );
+    }
+    if config.retention == RetentionPolicy::Interest {
+        say(
+            Grade::Warn,
+            "its retention is interest: what comes while no consumer is defined is \
+                          acknowledged and dropped; set it to limits",
+        );
+    }
+    if config.no_ack {
+        say(
+            Grade::Bad,
+            "no_ack is set: it never acknowledges, so nothing is ever published; unset \
+                         it",
+        );
+    }
+    if config.sealed {
+        say(Grade::Bad, "it is sealed and takes nothing in: make another");
+    }
+    (class, findings)
+}
+
+fn replicas(name: &str, info: &Info) -> Vec<Finding> {
+    let peers = info.cluster.iter().flat_map(|cluster| &cluster.replicas);
+    let behind = peers.filter(|peer| peer.offline || !peer.current);
+    let say = |peer: &str| {
+        let detail = format!("its replica on {peer} is offline or behind: bring it back");
+        Finding::new(Grade::Warn, format!("stream {name}"), detail)
+    };
+    behind.map(|peer| say(&peer.name)).collect()
+}
+
+async fn groups(topic: &str, stream: &Stream<()>, levels: &mut Vec<Level>) -> Told<()> {
+    let mut consumers = stream.consumers();
+    while let Some(consumer) = consumers.try_next().await? {
+        let mut say = |gauge, value: f64| {
+            let (topic, group) = (topic.to_owned(), consumer.name.clone());
+            levels.push(Level { gauge, topic, group, value });
+        };
+        say(Gauge::Lag, consumer.num_pending as f64 + consumer.num_ack_pending as f64);
+        say(Gauge::Retry, consumer.num_redelivered as f64);
+    }
+    Ok(())
+}
+
+/// Counts what groups gave up. A subject of which there is none is not told.
+async fn dead(context: &Context, seen: &[String], levels: &mut Vec<Level>) {
+    for subject in seen {
+        let subject = dead_subject(subject);
+        let Ok(name) = context.stream_by_subject(subject.clone()).await else { continue };
+        let Ok(stream) = context.get_stream_no_info(&name).await else { continue };
+        let counting = timeout(TELL, stream.info_with_subjects(&subject)).await;
+        let Ok(Ok(counted)) = counting else { continue };
+        let counts: Vec<_> = counted.collect().await;
+        let value = counts.into_iter().flatten().map(|(_, count)| count as f64).sum();
+        levels.push(Level { gauge: Gauge::Dead, topic: subject, group: String::new(), value });
+    }
+}
+
+fn silent(host: &str, why: &dyn std::fmt::Display) -> Refusal {
+    let detail = format!(
+        "{host}: it does not tell: {why}; this user needs to publish to $JS.API.INFO, \
+         $JS.API.STREAM.> and $JS.API.CONSUMER.LIST.>"
+    );
+    Refusal::Retry(Cause::new(Code::SinkBroken, detail), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> Config {
+        let name = "ORDERS".to_owned();
+        Config { name, num_replicas: 1, duplicate_window: REPEATS, ..Config::default() }
+    }
+
+    #[test]
+    fn a_class_is_what_the_settings_keep() {
+        use Durability::{BestEffort, Durable, Replicated};
+        let memory = Config { storage: StorageType::Memory, num_replicas: 3, ..config() };
+        let lazy = Config { persist_mode: Some(PersistenceMode::Async), ..config() };
+        let three = Config { num_replicas: 3, ..config() };
+        let cases = [
+            (config(), Some(true), Durable, 0),
+            (config(), Some(false), BestEffort, 1),
+            (config(), None, BestEffort, 1),
+            (three.clone(), Some(true), Replicated, 0),
+            (three, None, Replicated, 1),
+            (memory, Some(true), BestEffort, 1),
+            (lazy, Some(true), BestEffort, 1),
+        ];
+        for (config, synced, class, found) in cases {
+            let judged = judge(&config, synced);
+            assert_eq!((judged.0, judged.1.len()), (class, found), "{judged:?}");
+        }
+    }
+
+    #[test]
+    fn what_loses_events_is_told() {
+        let cases = [
+            (Config { max_bytes: 1 << 30, ..config() }, "discard"),
+            (Config { max_age: REPEATS, ..config() }, "max_age"),
+            (Config { duplicate_window: REPEATS / 2, ..config() }, "duplicate_window"),
+            (Config { retention: RetentionPolicy::Interest, ..config() }, "interest"),
+            (Config { no_ack: true, ..config() }, "no_ack"),
+            (Config { sealed: true, ..config() }, "sealed"),
+        ];
+        for (config, word) in cases {
+            let (_, findings) = judge(&config, Some(true));
+            assert!(findings.len() == 1 && findings[0].detail.contains(word), "{findings:?}");
+        }
+        let full = Config { max_bytes: 1 << 30, discard: DiscardPolicy::New, ..config() };
+        assert_eq!(judge(&full, Some(true)).1, []);
+    }
+
+    #[test]
+    fn the_laziest_and_the_fullest_of_several_servers_count() {
+        let mut disk = Disk::default();
+        let tell = |storage: u64, always: bool| {
+            let config = serde_json::json!({ "max_storage": 100, "sync_always": always });
+            serde_json::json!({ "storage": storage, "config": config })
+        };
+        disk.hear(&tell(10, true));
+        assert_eq!(disk, Disk { synced: Some(true), used: Some(0.1) });
+        disk.hear(&tell(50, false));
+        disk.hear(&tell(20, true));
+        assert_eq!(disk, Disk { synced: Some(false), used: Some(0.5) });
+    }
+}

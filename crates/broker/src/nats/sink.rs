@@ -1,0 +1,151 @@
+//! The sink `nats`: publishes, and takes JetStream's acknowledgment as the receipt.
+//!
+//! It never tries again by itself, and writes nothing that it has answered for.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_nats::RequestErrorKind;
+use async_nats::jetstream::message::PublishMessage;
+use async_trait::async_trait;
+use event::{Answer, Cause, Code, Event, Inspection, Receipt, Refusal, Sink};
+use tokio::time::{Instant, timeout_at};
+
+use super::link::Link;
+use super::{Options, inspect, refusal, wire};
+use crate::gate::Gate;
+use crate::keyed::{self, Offered};
+use crate::manner::{Manner, Naming};
+use crate::width::Signal;
+
+/// How many subjects are remembered for the next look at their streams.
+const SEEN: usize = 64;
+
+/// Publishes events to JetStream.
+pub struct Nats {
+    link: Link,
+    topic: Naming,
+    stream: Option<String>,
+    manner: Manner,
+    gate: Arc<Gate>,
+    seen: Mutex<BTreeSet<String>>,
+}
+
+impl Nats {
+    /// Checks the options. Nothing is connected yet.
+    pub fn new(options: Options) -> Result<Nats, Cause> {
+        let Options { access, topic, stream, manner } = options;
+        if manner.timeout.is_zero() {
+            return Err(Cause::new(Code::ConfigInvalid, "timeout: it must be longer than 0"));
+        }
+        let link = Link::new(&access, manner.timeout)?;
+        let gate = manner.gates.of(&format!("nats://{}", link.host), manner.concurrency);
+        Ok(Nats { link, topic, stream, manner, gate, seen: Mutex::default() })
+    }
+
+    async fn offer(&self, event: &Event) -> Offered {
+        let answer = self.publish_one(event).await;
+        match answer {
+            Ok((receipt, signal)) => (Ok(receipt), signal),
+            Err(refusal) => {
+                let signal = refusal::load(&refusal);
+                (Err(refusal), signal)
+            }
+        }
+    }
+
+    async fn publish_one(&self, event: &Event) -> Result<(Receipt, Signal), Refusal> {
+        let subject = self.topic.of(event);
+        wire::check(&subject).map_err(Refusal::Reject)?;
+        let filled = wire::fill(event, &self.manner.source, self.stream.as_deref());
+        let (headers, payload) = filled.map_err(Refusal::Reject)?;
+        let until = Instant::now() + self.manner.timeout;
+        let host = &self.link.host;
+        let context = timeout_at(until, self.link.context()).await;
+        let context = context.map_err(|_| self.absent())??;
+        self.see(&subject);
+        let began = Instant::now();
+        let message = PublishMessage::build().headers(headers).payload(payload);
+        let written = timeout_at(until, context.send_publish(subject.clone(), message)).await;
+        let written = written.map_err(|_| self.absent())?;
+        let acknowledged = written.map_err(|error| refusal::not_written(&error, &subject, host))?;
+        let answer = tokio::select! {
+            answer = timeout_at(until, acknowledged.into_future()) => answer,
+            () = self.link.denied(&subject, began) => return Err(refusal::denied(&subject)),
+        };
+        let receipt = answer
+            .map_err(|_| refusal::late(host))?
+            .map_err(|error| refusal::no_receipt(&error, &subject, host))?;
+        let broker_id = Some(format!("{}:{}", receipt.stream, receipt.sequence));
+        Ok((Receipt { broker_id }, Signal::Good(began.elapsed())))
+    }
+
+    /// Nothing was written, because nobody let us.
+    fn absent(&self) -> Refusal {
+        let detail = format!("{}: it takes nothing in", self.link.host);
+        Refusal::Down(Cause::new(Code::SinkDown, detail))
+    }
+
+    fn see(&self, subject: &str) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.len() < SEEN && !seen.contains(subject) {
+            seen.insert(subject.to_owned());
+        }
+    }
+}
+
+impl fmt::Debug for Nats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Nats").field("host", &self.link.host).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Sink for Nats {
+    async fn publish(&self, events: &[Event]) -> Vec<Answer> {
+        let until = self.manner.until();
+        keyed::publish(events, &self.gate, &until, |event| self.offer(event)).await
+    }
+
+    /// Asks JetStream about the account. One that may not ask that can be reached all the same.
+    async fn probe(&self) -> Result<(), Refusal> {
+        let until = Instant::now() + self.manner.timeout;
+        let context = timeout_at(until, self.link.context()).await;
+        let client = context.map_err(|_| self.absent())??.client();
+        let (asked, began) = ("$JS.API.INFO", Instant::now());
+        let answer = tokio::select! {
+            answer = timeout_at(until, client.request(asked, "".into())) => answer,
+            () = self.link.denied(asked, began) => return Ok(()),
+        };
+        let off = "JetStream is not enabled for this account";
+        let down = |why: &dyn fmt::Display| {
+            Refusal::Down(Cause::new(Code::SinkDown, format_args!("{}: {why}", self.link.host)))
+        };
+        match answer {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => Err(down(&off)),
+            Ok(Err(error)) => Err(down(&error)),
+            Err(_) => Err(self.absent()),
+        }
+    }
+
+    async fn inspect(&self) -> Result<Inspection, Refusal> {
+        let context = self.link.context().await?;
+        let mut seen: Vec<String> = {
+            let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.iter().cloned().collect()
+        };
+        // A subject without the event's topic or type in it is known before any event.
+        let (one, other) = (Event::new("a", "b", ""), Event::new("c", "d", ""));
+        if self.topic.of(&one) == self.topic.of(&other) {
+            seen.push(self.topic.of(&one));
+            seen.dedup();
+        }
+        inspect::look(&context, &self.link.host, self.stream.as_deref(), &seen).await
+    }
+
+    async fn close(&self) {
+        self.link.close().await;
+    }
+}

@@ -1,0 +1,278 @@
+//! What works behind a feed: it joins, reads what is new and what others have let go, and keeps
+//! leases alive.
+//!
+//! Whatever goes wrong ends the session; after a rest it joins again, by itself.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use event::{Cause, Code, Refusal};
+use futures_util::future::{join_all, try_join};
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, RedisError, Value, cmd};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::super::link::Link;
+use super::super::{entry, refusal};
+use super::script::{self, Ticket, millis};
+use crate::hand::{self, Arrival};
+use crate::manner::Subscription;
+
+/// The place of an entry: which of the streams, and its id there.
+pub(super) type Place = (usize, u64, u64);
+pub(super) type Hand = hand::Hand<Place, Ticket>;
+
+/// How long one read waits at the server.
+const WAIT: Duration = Duration::from_millis(500);
+/// How long to rest after something went wrong: at first, and at the most.
+const REST: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
+
+/// One consumer of a group.
+pub(super) struct Reader {
+    pub(super) link: Link,
+    pub(super) hand: Hand,
+    subscription: Subscription,
+    consumer: String,
+    /// What shall come again later than a lease: nobody gets it before.
+    resting: Mutex<HashMap<Place, (Ticket, Instant)>>,
+}
+
+impl Reader {
+    pub(super) fn new(
+        link: Link,
+        hand: Hand,
+        subscription: Subscription,
+        consumer: String,
+    ) -> Reader {
+        Reader { link, hand, subscription, consumer, resting: Mutex::default() }
+    }
+
+    /// Works until it is dropped.
+    pub(super) async fn run(&self) {
+        let mut rest = REST[0];
+        loop {
+            match self.join().await {
+                Err(refusal) => self.hand.trouble(refusal),
+                Ok(connection) => {
+                    rest = REST[0];
+                    let Err(refusal) = try_join(self.read(connection), self.keep()).await;
+                    self.hand.trouble(refusal);
+                }
+            }
+            sleep(rest).await;
+            rest = (rest * 2).min(REST[1]);
+        }
+    }
+
+    /// Runs a script about an entry; tells whether the entry was this consumer's.
+    pub(super) async fn call(&self, script: Cmd) -> Result<bool, Refusal> {
+        let host = &self.link.host;
+        let line = self.link.line().await?;
+        let mut connection = line.connection.clone();
+        let calling = script.query_async::<u64>(&mut connection);
+        let answer = match timeout(self.subscription.timeout, calling).await {
+            Ok(Ok(done)) => Ok(done == 1),
+            // Without its group, nothing is anybody's.
+            Ok(Err(error)) if error.code() == Some("NOGROUP") => Ok(false),
+            Ok(Err(error)) => Err(refusal::judge(&error, &self.subscription.group, host)),
+            Err(_) => Err(refusal::late(host)),
+        };
+        if let Err(Refusal::Unknown(_)) = &answer {
+            self.link.forget(&line).await;
+        }
+        answer
+    }
+
+    /// Lets an entry come again after a while; tells whether it was this consumer's.
+    pub(super) async fn rest(
+        &self,
+        place: &Place,
+        ticket: &Ticket,
+        after: Duration,
+    ) -> Result<bool, Refusal> {
+        let lease = self.hand.lease();
+        let mine = self.call(script::renew(ticket, lease.saturating_sub(after))).await?;
+        if mine && after > lease {
+            self.resting().insert(*place, (ticket.clone(), Instant::now() + after));
+        }
+        Ok(mine)
+    }
+
+    /// Gives back what is left, and is no longer known in the group.
+    pub(super) async fn leave(&self) {
+        let resting = std::mem::take(&mut *self.resting());
+        let left = self.hand.clear().into_iter().map(|(_, ticket)| ticket);
+        let left = left.chain(resting.into_values().map(|(ticket, _)| ticket));
+        let free = left.map(|ticket| script::renew(&ticket, self.hand.lease()));
+        // What could not be given back comes again when its lease has run out.
+        join_all(free.map(|script| self.call(script))).await;
+        let Subscription { topics, group, .. } = &self.subscription;
+        let leaving = topics.iter().map(|stream| script::leave(stream, group, &self.consumer));
+        join_all(leaving.map(|script| self.call(script))).await;
+    }
+
+    async fn join(&self) -> Result<MultiplexedConnection, Refusal> {
+        let mut connection = self.link.open(self.subscription.timeout + WAIT).await?;
+        for stream in &self.subscription.topics {
+            let mut making = cmd("XGROUP");
+            making.arg("CREATE").arg(stream).arg(&self.subscription.group).arg("0").arg("MKSTREAM");
+            match making.query_async::<Value>(&mut connection).await {
+                Err(error) if error.code() != Some("BUSYGROUP") => return Err(self.failed(error)),
+                _ => {}
+            }
+        }
+        Ok(connection)
+    }
+
+    async fn read(&self, mut connection: MultiplexedConnection) -> Result<Infallible, Refusal> {
+        let step = (self.hand.lease() / 8).clamp(Duration::from_millis(50), WAIT);
+        let mut claim = Instant::now();
+        loop {
+            let mut room = self.hand.room().await;
+            if claim <= Instant::now() {
+                for at in 0..self.subscription.topics.len() {
+                    let came = self.claim(&mut connection, at, room).await;
+                    room = room.saturating_sub(came.map_err(|error| self.failed(error))?);
+                }
+                claim = Instant::now() + step;
+            }
+            if room > 0 {
+                let read = self.fresh(&mut connection, room, step).await;
+                read.map_err(|error| self.failed(error))?;
+            }
+        }
+    }
+
+    /// Reads what is new.
+    async fn fresh(
+        &self,
+        connection: &mut MultiplexedConnection,
+        room: usize,
+        wait: Duration,
+    ) -> Result<(), RedisError> {
+        let Subscription { topics, group, .. } = &self.subscription;
+        let mut reading = cmd("XREADGROUP");
+        reading.arg("GROUP").arg(group).arg(&self.consumer).arg("COUNT").arg(room);
+        reading.arg("BLOCK").arg(millis(wait)).arg("STREAMS").arg(topics);
+        reading.arg(vec![">"; topics.len()]);
+        let reply: Value = reading.query_async(connection).await?;
+        for stream in entry::array(&reply) {
+            let [name, entries] = entry::array(stream) else { continue };
+            let name = entry::bytes(name).unwrap_or_default();
+            let at = topics.iter().position(|topic| topic.as_bytes() == name);
+            for (id, fields) in entry::entries(entries) {
+                self.arrive(at.unwrap_or_default(), id, fields, 1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over what nobody has touched for a lease, with the count of its deliveries.
+    async fn claim(
+        &self,
+        connection: &mut MultiplexedConnection,
+        at: usize,
+        room: usize,
+    ) -> Result<usize, RedisError> {
+        let (stream, group) = (&self.subscription.topics[at], &self.subscription.group);
+        let mut claiming = cmd("XAUTOCLAIM");
+        claiming.arg(stream).arg(group).arg(&self.consumer).arg(millis(self.hand.lease()));
+        let reply: Value =
+            claiming.arg("0-0").arg("COUNT").arg(room).query_async(connection).await?;
+        let entries = entry::array(&reply).get(1).map(entry::entries).unwrap_or_default();
+        let came = entries.len();
+        for (id, fields) in entries {
+            let mut asking = cmd("XPENDING");
+            asking.arg(stream).arg(group).arg(&id).arg(&id).arg(1);
+            let told: Value = asking.query_async(connection).await?;
+            let count = entry::array(&told).first().and_then(|one| entry::array(one).get(3));
+            let attempt = match count {
+                Some(Value::Int(count)) => u32::try_from(*count).unwrap_or(u32::MAX),
+                _ => 1,
+            };
+            self.arrive(at, id, fields, attempt.max(1));
+        }
+        Ok(came)
+    }
+
+    fn arrive(&self, at: usize, id: String, fields: entry::Fields, attempt: u32) {
+        let until = Instant::now() + self.hand.lease();
+        let Subscription { topics, group, .. } = &self.subscription;
+        let (stream, consumer) = (topics[at].clone(), self.consumer.clone());
+        let event = entry::open(&fields, &stream);
+        let origin = format!("{stream}:{id}");
+        let place = place(at, &id);
+        let ticket = Ticket { stream, group: group.clone(), consumer, id, fields };
+        self.resting().remove(&place);
+        self.hand.arrive(place, Arrival { event, origin, attempt, ticket, until });
+    }
+
+    /// Renews the leases of what waits here, of what shall be kept, and of what rests.
+    async fn keep(&self) -> Result<Infallible, Refusal> {
+        let lease = self.hand.lease();
+        let step = (lease / 8).clamp(Duration::from_millis(50), Duration::from_secs(5));
+        loop {
+            sleep(step).await;
+            let asked = Instant::now();
+            let renew = |(place, ticket): (Place, Ticket)| async move {
+                match self.call(script::renew(&ticket, Duration::ZERO)).await {
+                    Ok(true) => self.hand.renewed(&place, asked),
+                    Ok(false) => self.hand.lost(&place),
+                    Err(_) => {}
+                }
+            };
+            join_all(self.hand.due().into_iter().map(renew)).await;
+            let resting: Vec<_> = {
+                let mut resting = self.resting();
+                let all = resting.iter().map(|(_, (ticket, due))| (ticket.clone(), *due));
+                let all = all.collect();
+                resting.retain(|_, (_, due)| *due > asked + lease);
+                all
+            };
+            let rest = resting.into_iter().map(|(ticket, due)| {
+                let left = due.saturating_duration_since(asked);
+                self.call(script::renew(&ticket, lease.saturating_sub(left)))
+            });
+            // Who cannot be told gets it sooner.
+            join_all(rest).await;
+        }
+    }
+
+    fn failed(&self, error: RedisError) -> Refusal {
+        match refusal::judge(&error, &self.subscription.group, &self.link.host) {
+            // Nothing was added that could have arrived.
+            Refusal::Unknown(cause) => {
+                let detail = format!("{}: {}", self.link.host, refusal::plain(&error));
+                Refusal::Down(Cause::new(cause.code, detail))
+            }
+            Refusal::Retry(cause, _) if error.code() == Some("NOGROUP") => {
+                let detail = format!("the group is gone and is made again: {}", cause.detail);
+                Refusal::Retry(Cause::new(Code::TopicMissing, detail), None)
+            }
+            refusal => refusal,
+        }
+    }
+
+    fn resting(&self) -> MutexGuard<'_, HashMap<Place, (Ticket, Instant)>> {
+        self.resting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn place(at: usize, id: &str) -> Place {
+    let (time, number) = id.split_once('-').unwrap_or((id, "0"));
+    (at, time.parse().unwrap_or_default(), number.parse().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_in_the_order_of_their_ids() {
+        let ids = ["1-0", "1-2", "1-10", "9-1", "10-0"];
+        let places: Vec<Place> = ids.iter().map(|id| place(0, id)).collect();
+        assert!(places.is_sorted(), "{places:?}");
+    }
+}

@@ -1,0 +1,204 @@
+//! A look at a server: what its receipts are worth, what its settings risk, how full it is.
+//!
+//! Replication is asynchronous, so no setting makes a receipt the word of two machines.
+
+use std::collections::HashMap;
+
+use event::{Durability, Finding, Gauge, Grade, Inspection, Level};
+use redis::aio::MultiplexedConnection;
+use redis::streams::StreamInfoGroupsReply;
+use redis::{RedisResult, cmd};
+
+use super::dead_stream;
+
+/// What is asked of the settings.
+const ASKED: [&str; 5] =
+    ["appendonly", "appendfsync", "maxmemory", "maxmemory-policy", "min-replicas-to-write"];
+/// How full memory may be.
+const FULL: f64 = 0.8;
+
+/// Looks at the server, and at the streams that have taken events.
+pub(super) async fn look(
+    mut connection: MultiplexedConnection,
+    seen: &[String],
+) -> RedisResult<Inspection> {
+    let text: String = cmd("INFO").query_async(&mut connection).await?;
+    let info = read(&text);
+    let mut asking = cmd("CONFIG");
+    asking.arg("GET");
+    let settings = asking.arg(&ASKED[..]).query_async(&mut connection).await;
+    let settings: Option<HashMap<String, String>> = settings.ok();
+    let mut seeing = judge(&info, settings.as_ref());
+    for stream in seen {
+        groups(&mut connection, stream, &mut seeing.levels).await;
+        let topic = dead_stream(stream);
+        let dead = cmd("XLEN").arg(&topic).query_async::<u64>(&mut connection).await;
+        if let Ok(dead) = dead {
+            let (gauge, group) = (Gauge::Dead, String::new());
+            seeing.levels.push(Level { gauge, topic, group, value: dead as f64 });
+        }
+    }
+    Ok(seeing)
+}
+
+async fn groups(connection: &mut MultiplexedConnection, stream: &str, levels: &mut Vec<Level>) {
+    let mut asking = cmd("XINFO");
+    asking.arg("GROUPS").arg(stream);
+    let told: RedisResult<StreamInfoGroupsReply> = asking.query_async(connection).await;
+    // A stream that is gone has no groups.
+    for group in told.into_iter().flat_map(|told| told.groups) {
+        // After entries were deleted, Redis no longer knows how many are left to read.
+        if let Some(lag) = group.lag {
+            let (topic, value) = (stream.to_owned(), (lag + group.pending) as f64);
+            levels.push(Level { gauge: Gauge::Lag, topic, group: group.name, value });
+        }
+    }
+}
+
+/// Reads what `INFO` says.
+fn read(text: &str) -> HashMap<String, String> {
+    let pairs = text.lines().filter_map(|line| line.trim().split_once(':'));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+type Told = HashMap<String, String>;
+
+fn judge(info: &Told, settings: Option<&Told>) -> Inspection {
+    let told = |name: &str| info.get(name).map(String::as_str).unwrap_or_default();
+    let set = |name: &str| {
+        settings.and_then(|settings| settings.get(name)).map(String::as_str).unwrap_or_default()
+    };
+    let number = |text: &str| text.parse::<f64>().ok().filter(|number| *number > 0.0);
+    let (durability, mut findings) = disk(told, set, settings.is_some());
+    let mut say = |grade, what: &str, detail: String| {
+        findings.push(Finding::new(grade, what, detail));
+    };
+    if told("role") == "slave" {
+        let detail = "this is a replica and takes nothing in: name the primary in the url";
+        say(Grade::Bad, "role", detail.to_owned());
+    }
+    let limit = number(told("maxmemory")).or_else(|| number(set("maxmemory")));
+    let policy = if set("maxmemory-policy").is_empty() {
+        told("maxmemory_policy")
+    } else {
+        set("maxmemory-policy")
+    };
+    if limit.is_some() && policy.starts_with("allkeys") {
+        let detail = format!(
+            "{policy}: at its limit of memory it drops whole streams, read or not: set it to \
+             noeviction"
+        );
+        say(Grade::Warn, "maxmemory-policy", detail);
+    }
+    if number(told("connected_slaves")).is_some() && number(set("min-replicas-to-write")).is_none()
+    {
+        let detail = "replication is not waited for: a failover loses what the replica has not \
+                      got; set min-replicas-to-write to 1, which bounds it, and use the inbox";
+        say(Grade::Warn, "min-replicas-to-write", detail.to_owned());
+    }
+    let mut levels = Vec::new();
+    let most = limit.or_else(|| number(told("total_system_memory")));
+    if let (Some(used), Some(most)) = (number(told("used_memory")), most) {
+        let (topic, group, value) = (String::new(), String::new(), used / most);
+        levels.push(Level { gauge: Gauge::Disk, topic, group, value });
+        if value > FULL {
+            let detail = format!(
+                "{:.0} % of the memory that it may have is used; once it is full, nothing is taken \
+                 in: trim what every group has read, or raise maxmemory",
+                value * 100.0
+            );
+            say(Grade::Warn, "memory", detail);
+        }
+    }
+    Inspection { durability, findings, levels }
+}
+
+/// Judges how it writes to its disk.
+fn disk<'a>(
+    told: impl Fn(&str) -> &'a str,
+    set: impl Fn(&str) -> &'a str,
+    asked: bool,
+) -> (Durability, Vec<Finding>) {
+    const ALWAYS: &str = "set appendonly yes and appendfsync always";
+    let mut findings = Vec::new();
+    let mut say = |grade, what: &str, detail: String| {
+        findings.push(Finding::new(grade, what, detail));
+    };
+    let log = told("aof_enabled") == "1" || set("appendonly") == "yes";
+    if log && !matches!(told("aof_last_write_status"), "" | "ok") {
+        let detail = "its last write to the disk failed: look at its log".to_owned();
+        say(Grade::Bad, "appendonly", detail);
+    }
+    let class = match (log, set("appendfsync")) {
+        (false, _) => {
+            let detail = format!("off: a restart loses what came since the last dump; {ALWAYS}");
+            say(Grade::Warn, "appendonly", detail);
+            Durability::BestEffort
+        }
+        (true, "always") => Durability::Durable,
+        (true, "everysec") => {
+            let detail = "everysec: a power cut loses a second or more of what was acknowledged; \
+                          set it to always";
+            say(Grade::Warn, "appendfsync", detail.to_owned());
+            Durability::BestEffort
+        }
+        (true, "no") => {
+            let detail = "no: a power cut loses what the system had not written yet; set it to \
+                          always";
+            say(Grade::Warn, "appendfsync", detail.to_owned());
+            Durability::BestEffort
+        }
+        (true, _) => {
+            let why = if asked { "it does not tell" } else { "this user may not ask" };
+            let detail = format!("{why} (CONFIG GET): nobody knows what a power cut loses");
+            say(Grade::Warn, "appendfsync", detail);
+            Durability::BestEffort
+        }
+    };
+    (class, findings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look_at(info: &str, settings: &[(&str, &str)]) -> Inspection {
+        let settings = settings.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        judge(&read(info), Some(&settings.collect()))
+    }
+
+    fn words(seen: &Inspection) -> Vec<&str> {
+        seen.findings.iter().map(|finding| finding.what.as_str()).collect()
+    }
+
+    #[test]
+    fn only_a_log_that_is_written_through_is_durable() {
+        let log = "# Persistence\r\naof_enabled:1\r\naof_last_write_status:ok\r\n";
+        let always = look_at(log, &[("appendonly", "yes"), ("appendfsync", "always")]);
+        assert_eq!((always.durability, always.findings.len()), (Durability::Durable, 0));
+        for fsync in ["everysec", "no", ""] {
+            let seen = look_at(log, &[("appendonly", "yes"), ("appendfsync", fsync)]);
+            assert_eq!(seen.durability, Durability::BestEffort, "{fsync}");
+            assert_eq!(words(&seen), ["appendfsync"]);
+        }
+        let off = look_at("aof_enabled:0", &[("appendonly", "no"), ("appendfsync", "always")]);
+        assert_eq!((off.durability, words(&off)), (Durability::BestEffort, vec!["appendonly"]));
+        let closed = judge(&read(log), None);
+        assert_eq!(closed.durability, Durability::BestEffort);
+        assert!(closed.findings[0].detail.contains("may not ask"), "{closed:?}");
+    }
+
+    #[test]
+    fn what_loses_events_is_told_and_memory_is_the_watermark() {
+        let info = "aof_enabled:1\nused_memory:90\nmaxmemory:100\nmaxmemory_policy:allkeys-lru\n\
+                    role:slave\nconnected_slaves:1\ntotal_system_memory:1000";
+        let settings = [("appendfsync", "always"), ("min-replicas-to-write", "0")];
+        let seen = look_at(info, &settings);
+        let expected = ["role", "maxmemory-policy", "min-replicas-to-write", "memory"];
+        assert_eq!(words(&seen), expected);
+        assert_eq!(seen.levels[0].value, 0.9);
+        let unbounded =
+            look_at("aof_enabled:1\nused_memory:90\ntotal_system_memory:1000", &settings);
+        assert_eq!((unbounded.levels[0].value, unbounded.findings.len()), (0.09, 0));
+    }
+}
