@@ -6,14 +6,20 @@
 //! what came, and forgets nothing before it is told to.
 
 pub mod gate;
+#[cfg(any(feature = "nats", feature = "redis"))]
+mod hand;
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(feature = "kafka")]
 pub mod kafka;
 pub mod keyed;
+#[cfg(any(feature = "nats", feature = "redis"))]
+mod lines;
 pub mod manner;
 #[cfg(feature = "nats")]
 pub mod nats;
+#[cfg(any(feature = "nats", feature = "rocketmq"))]
+mod percent;
 #[cfg(feature = "rabbitmq")]
 pub mod rabbitmq;
 #[cfg(feature = "redis")]
