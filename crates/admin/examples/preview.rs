@@ -13,7 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use event::{Beat, Cause, Code, Event, LaneState, LaneView, Millis, Moment, Secret, Status};
+use event::{
+    Beat, Cause, Code, Durability, Event, Gauge, LaneState, LaneView, Level, Millis, Moment, Secret,
+    SinkView, Status,
+};
 use fake::{Relay, Shelf, listed};
 use postbox_admin::{Console, Options, serve};
 use tokio_util::sync::CancellationToken;
@@ -139,7 +142,20 @@ fn lanes(relay: &Relay) {
     let down = Cause::new(Code::SinkDown, "connect to 127.0.0.1:8081: connection refused");
     relay.lanes.lock().expect("nobody holds the lanes yet").extend([
         lane("stock", LaneState::Running, None),
-        lane("mail", LaneState::Resting, Some(down)),
+        lane("mail", LaneState::Resting, Some(down.clone())),
+    ]);
+    let level = |gauge, value| Level { gauge, topic: "orders".into(), group: "stock".into(), value };
+    let levels =
+        vec![level(Gauge::Lag, 1_284.0), level(Gauge::Dead, 2.0), level(Gauge::Disk, 0.83)];
+    let sink = |name: &str, durability, levels, cause| SinkView {
+        sink: name.into(),
+        durability,
+        levels,
+        cause,
+    };
+    relay.sinks.lock().expect("nobody holds the sinks yet").extend([
+        sink("stock", Some(Durability::Replicated), levels, None),
+        sink("mail", None, Vec::new(), Some(down)),
     ]);
 }
 

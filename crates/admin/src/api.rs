@@ -12,7 +12,7 @@ use crate::app::{App, Found};
 use crate::problem::{Problem, ProblemBody};
 use crate::search::Typed;
 use crate::view::{
-    BeatView, EventView, EventsView, LaneJson, OutboxView, Outboxes, PulseView, RowsView,
+    BeatView, EventView, EventsView, LaneJson, OutboxView, Outboxes, PulseView, RowsView, SinkJson,
 };
 
 /// Seconds of pulse that are shown at the most.
@@ -26,7 +26,7 @@ pub(crate) async fn outboxes(State(app): State<Arc<App>>) -> Json<Outboxes> {
     Json(Outboxes { outboxes: tallies.iter().map(OutboxView::from).collect() })
 }
 
-/// Shows the relay's newest seconds and its lanes.
+/// Shows the relay's newest seconds, its lanes and its destinations.
 #[utoipa::path(get, path = "/api/v1/pulse", tag = "relay",
     responses((status = 200, body = PulseView), (status = 401, body = ProblemBody)))]
 pub(crate) async fn pulse(State(app): State<Arc<App>>) -> Json<PulseView> {
@@ -38,6 +38,7 @@ pub(crate) fn pulse_view(app: &App, seconds: usize) -> PulseView {
     PulseView {
         beats: app.pulse.beats(seconds).iter().map(BeatView::from).collect(),
         lanes: app.pulse.lanes().iter().map(LaneJson::from).collect(),
+        sinks: app.pulse.sinks().iter().map(SinkJson::from).collect(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The live stream: beats, counts and lanes, once a second, to whoever watches.
+//! The live stream: beats, counts, lanes and destinations, once a second, to whoever watches.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use event::{Beat, Cause, Counts, LaneState, LaneView, Listed, Moment, scrub};
+use event::{
+    Beat, Cause, Counts, Durability, LaneState, LaneView, Level, Listed, Moment, SinkView, scrub,
+};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -152,6 +154,49 @@ pub(crate) fn state_name(state: &LaneState) -> &'static str {
     }
 }
 
+/// One destination as it was last looked at.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct SinkJson {
+    /// The sink.
+    sink: String,
+    /// What a receipt is worth: `best-effort`, `durable` or `replicated`.
+    durability: Option<&'static str>,
+    /// What it tells of its load.
+    levels: Vec<LevelJson>,
+    /// Why nothing is known.
+    cause: Option<CauseView>,
+}
+
+/// One measured value of a destination.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct LevelJson {
+    /// `lag`, `retry`, `dead` or `disk`.
+    gauge: &'static str,
+    /// The broker's name for the topic; empty for the broker as a whole.
+    topic: String,
+    /// The consumer group; empty if there is none.
+    group: String,
+    /// The value; a disk is from 0 to 1.
+    value: f64,
+}
+
+impl From<&SinkView> for SinkJson {
+    fn from(view: &SinkView) -> SinkJson {
+        let level = |level: &Level| LevelJson {
+            gauge: level.gauge.as_str(),
+            topic: level.topic.clone(),
+            group: level.group.clone(),
+            value: level.value,
+        };
+        SinkJson {
+            sink: view.sink.clone(),
+            durability: view.durability.map(Durability::as_str),
+            levels: view.levels.iter().map(level).collect(),
+            cause: view.cause.as_ref().map(CauseView::from),
+        }
+    }
+}
+
 /// The pulse of the relay in this process.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct PulseView {
@@ -159,6 +204,8 @@ pub(crate) struct PulseView {
     pub(crate) beats: Vec<BeatView>,
     /// The lanes.
     pub(crate) lanes: Vec<LaneJson>,
+    /// The destinations, as far as they were looked at.
+    pub(crate) sinks: Vec<SinkJson>,
 }
 
 /// One thing that went wrong on an event's way.

@@ -23,6 +23,7 @@ const backlog = new Chart(pick("#chart-backlog"), {
 let beats = [];
 let chosen = null;
 let lanesSeen = "";
+let sinksSeen = "";
 
 /** Adds beats by second, and fills silent seconds, so that time runs evenly. */
 function merge(newer) {
@@ -123,6 +124,40 @@ function laneRow({ outbox, sink, state, cause }) {
   return row;
 }
 
+function sinks(all) {
+  const seen = JSON.stringify(all);
+  if (seen === sinksSeen) return;
+  sinksSeen = seen;
+  pick("#sinks").hidden = !all.length;
+  pick("#sinks tbody").replaceChildren(...all.map(sinkRow));
+}
+
+function sinkRow({ sink, durability, levels, cause }) {
+  const row = document.createElement("tr");
+  row.dataset.sink = "";
+  const cell = (label, ...content) => {
+    const td = row.insertCell();
+    td.dataset.label = label;
+    td.append(...content);
+    return td;
+  };
+  const figure = (label, gauge, bad) => {
+    const values = levels.filter((level) => level.gauge === gauge).map((level) => level.value);
+    const total = gauge === "disk" ? Math.max(...values) : values.reduce((a, b) => a + b, 0);
+    const text = gauge === "disk" ? `${Math.round(total * 100)} %` : number(Math.max(total, 0));
+    const td = cell(label, values.length ? text : "–");
+    td.className = values.length && total > bad ? "num bad-text" : "num";
+  };
+  cell("Sink", sink);
+  cell("Durability", durability ?? "unknown");
+  figure("Lag", "lag", Infinity);
+  figure("Retry", "retry", Infinity);
+  figure("Dead there", "dead", 0);
+  figure("Disk", "disk", 0.8);
+  cell("Cause", ...(cause ? why(cause) : []));
+  return row;
+}
+
 function why({ code, detail }) {
   const link = document.createElement("a");
   link.href = `/explain/${encodeURIComponent(code)}`;
@@ -164,6 +199,7 @@ function watch() {
     redraw();
     figures(tick.outboxes);
     lanes(tick.lanes);
+    sinks(tick.sinks);
     tables(tick.outboxes);
   });
   stream.addEventListener("error", () => {

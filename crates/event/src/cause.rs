@@ -95,6 +95,7 @@ codes! {
     BrokerFull "broker-full",
     NotKept "not-kept",
     DurabilityTooLow "durability-too-low",
+    ConsumerFailed "consumer-failed",
     StoreDown "store-down",
     StoreBusy "store-busy",
     SchemaMissing "schema-missing",

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
+use crate::{Cause, Code};
+
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Grade {
@@ -91,6 +93,9 @@ pub enum Gauge {
 }
 
 impl Gauge {
+    /// Every gauge.
+    pub const ALL: [Gauge; 4] = [Gauge::Lag, Gauge::Retry, Gauge::Dead, Gauge::Disk];
+
     /// Returns the name as metrics have it.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -131,6 +136,42 @@ impl Inspection {
     pub fn of(durability: Durability) -> Inspection {
         Inspection { durability, findings: Vec::new(), levels: Vec::new() }
     }
+
+    /// Refuses a destination that is worth less than is demanded, with what it hangs on.
+    pub fn meets(&self, demand: Durability) -> Result<(), Cause> {
+        let durability = self.durability;
+        if durability >= demand {
+            return Ok(());
+        }
+        let mut detail = format!("a route demands {demand}, and a receipt is worth {durability}");
+        for finding in self.findings.iter().filter(|finding| finding.grade > Grade::Good) {
+            detail += &format!("; {}: {}", finding.what, finding.detail);
+        }
+        Err(Cause::new(Code::DurabilityTooLow, detail))
+    }
+
+    /// Adds what another look at the same destination brought, from where other topics are known.
+    pub fn join(&mut self, other: Inspection) {
+        self.durability = self.durability.min(other.durability);
+        for finding in other.findings {
+            if !self.findings.contains(&finding) {
+                self.findings.push(finding);
+            }
+        }
+        let of = |level: &Level| (level.gauge, level.topic.clone(), level.group.clone());
+        for level in other.levels {
+            if !self.levels.iter().any(|known| of(known) == of(&level)) {
+                self.levels.push(level);
+            }
+        }
+    }
+
+    /// Returns the sum of a gauge over all topics and groups, or the largest where a sum means
+    /// nothing. `None` if the destination does not tell it.
+    pub fn total(levels: &[Level], gauge: Gauge) -> Option<f64> {
+        let values = levels.iter().filter(|level| level.gauge == gauge).map(|level| level.value);
+        values.reduce(|a, b| if gauge == Gauge::Disk { a.max(b) } else { a + b })
+    }
 }
 
 #[cfg(test)]
@@ -145,5 +186,50 @@ mod tests {
         assert!(Durability::ALL.is_sorted());
         let wrong = "sure".parse::<Durability>().unwrap_err();
         assert!(wrong.contains("best-effort, durable, replicated"), "{wrong}");
+    }
+    #[test]
+    fn less_than_is_demanded_is_refused_with_what_it_hangs_on() {
+        let finding = |grade, what: &str| Finding::new(grade, what, "as the test says");
+        let findings = vec![finding(Grade::Good, "disk"), finding(Grade::Warn, "appendfsync")];
+        let seen = Inspection { findings, ..Inspection::of(Durability::Durable) };
+        assert_eq!(seen.meets(Durability::BestEffort), Ok(()));
+        assert_eq!(seen.meets(Durability::Durable), Ok(()));
+        let cause = seen.meets(Durability::Replicated).unwrap_err();
+        assert_eq!(cause.code, Code::DurabilityTooLow);
+        let detail = "a route demands replicated, and a receipt is worth durable; appendfsync: as";
+        assert!(cause.detail.starts_with(detail), "{cause}");
+    }
+
+    #[test]
+    fn two_looks_are_one_that_is_worth_the_less_and_tells_everything_once() {
+        let level = |value| Level {
+            gauge: Gauge::Lag,
+            topic: "t".into(),
+            group: "g".into(),
+            value,
+        };
+        let disk = Level { gauge: Gauge::Disk, ..level(0.5) };
+        let finding = Finding::new(Grade::Warn, "a", "b");
+        let mut one = Inspection {
+            durability: Durability::Replicated,
+            findings: vec![finding.clone()],
+            levels: vec![level(1.0)],
+        };
+        one.join(Inspection {
+            durability: Durability::Durable,
+            findings: vec![finding.clone()],
+            levels: vec![level(2.0), disk.clone()],
+        });
+        assert_eq!(one.durability, Durability::Durable);
+        assert_eq!((one.findings, one.levels), (vec![finding], vec![level(1.0), disk]));
+    }
+
+    #[test]
+    fn levels_add_up_but_a_disk_is_as_full_as_its_fullest() {
+        let level = |gauge, value| Level { gauge, topic: "t".into(), group: "g".into(), value };
+        let levels = [level(Gauge::Lag, 3.0), level(Gauge::Lag, 4.0), level(Gauge::Disk, 0.5)];
+        assert_eq!(Inspection::total(&levels, Gauge::Lag), Some(7.0));
+        assert_eq!(Inspection::total(&levels, Gauge::Disk), Some(0.5));
+        assert_eq!(Inspection::total(&levels, Gauge::Dead), None);
     }
 }

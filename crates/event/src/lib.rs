@@ -4,6 +4,7 @@
 
 mod arrival;
 mod cause;
+mod consumed;
 mod envelope;
 mod event;
 mod feed;
@@ -22,6 +23,7 @@ mod time;
 mod topic;
 
 pub use cause::{Cause, Code, EXPLANATIONS, Explanation, explain};
+pub use consumed::{Consumed, Witness};
 pub use envelope::Envelope;
 pub use event::{Event, EventId, Invalid, Limits, Payload};
 pub use feed::{Delivery, Feed, Handle, Nack};
@@ -30,7 +32,7 @@ pub use inspection::{Durability, Finding, Gauge, Grade, Inspection, Level};
 pub use judge::{Backoff, Limit, Policy};
 pub use lease::Leased;
 pub use listing::{Counts, Cursor, Filter, Listed, Listing, Moment, Page, Requeued, Status};
-pub use live::{Beat, LaneState, LaneView, Pulse};
+pub use live::{Beat, LaneState, LaneView, Pulse, SinkView};
 pub use order::{Hand, Joins, Order, Turns};
 pub use outcome::{Answer, Outcome, Receipt, Refusal, Settled, Settlement};
 pub use row::{Address, Claim, Fence, Place, Row, Shelf};

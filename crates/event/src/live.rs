@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::{Cause, Durability, Level};
+
 /// What happened in one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Beat {
@@ -43,7 +45,20 @@ pub struct LaneView {
     /// What it does.
     pub state: LaneState,
     /// Why, if it does not run.
-    pub cause: Option<crate::Cause>,
+    pub cause: Option<Cause>,
+}
+
+/// One destination as it was last looked at, for people.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SinkView {
+    /// The sink.
+    pub sink: String,
+    /// What its receipts are worth; unknown if it did not answer.
+    pub durability: Option<Durability>,
+    /// What it tells of its load.
+    pub levels: Vec<Level>,
+    /// Why nothing is known.
+    pub cause: Option<Cause>,
 }
 
 /// The pulse of the relay in this process.
@@ -52,6 +67,8 @@ pub trait Pulse: Send + Sync {
     fn beats(&self, most: usize) -> Vec<Beat>;
     /// Returns the lanes.
     fn lanes(&self) -> Vec<LaneView>;
+    /// Returns the destinations.
+    fn sinks(&self) -> Vec<SinkView>;
     /// Returns the metrics page.
     fn metrics(&self) -> String;
 }

@@ -29,6 +29,19 @@ pub enum Refusal {
     Held,
 }
 
+impl Refusal {
+    /// Returns why, where there is a reason.
+    pub fn cause(&self) -> Option<&Cause> {
+        match self {
+            Refusal::Down(cause)
+            | Refusal::Retry(cause, _)
+            | Refusal::Reject(cause)
+            | Refusal::Unknown(cause) => Some(cause),
+            Refusal::Held => None,
+        }
+    }
+}
+
 /// A sink's answer for one event.
 pub type Answer = Result<Receipt, Refusal>;
 

@@ -4,9 +4,11 @@
 
 pub mod chores;
 mod clock;
+mod demand;
 mod lane;
 mod unrouted;
 
 pub use clock::SystemClock;
+pub use demand::Demanding;
 pub use lane::{Lane, Options};
 pub use unrouted::Unrouted;

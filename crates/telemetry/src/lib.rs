@@ -9,6 +9,7 @@ mod inbox;
 mod lanes;
 mod logs;
 mod names;
+mod sinks;
 mod telemetry;
 mod watched;
 

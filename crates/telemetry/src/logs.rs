@@ -2,9 +2,13 @@
 
 use std::io::{IsTerminal, stderr};
 
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::{fmt, registry};
+
+/// Libraries that log whole events when a broker refuses them. What matters of it is in the cause;
+/// whoever wants more names the library in the filter.
+const TALKATIVE: [&str; 1] = ["lapin"];
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,7 +28,9 @@ pub fn check_filter(filter: &str) -> Result<(), String> {
 fn read(filter: &str) -> Result<Targets, String> {
     let example = "write for example \"info\" or \"warn,postbox_relay=debug\"";
     let read: Result<Targets, _> = filter.parse();
-    read.map_err(|error| format!("{filter:?} cannot be read: {error}; {example}"))
+    let read = read.map_err(|error| format!("{filter:?} cannot be read: {error}; {example}"))?;
+    let unnamed = TALKATIVE.iter().filter(|library| !filter.contains(*library));
+    Ok(unnamed.fold(read, |read, library| read.with_target(*library, LevelFilter::OFF)))
 }
 
 /// Starts logging. A second call changes nothing. A filter that cannot be read is returned as text.
@@ -39,4 +45,20 @@ pub fn logs(format: LogFormat, filter: &str) -> Result<(), String> {
         }
     };
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::*;
+
+    #[test]
+    fn a_library_that_logs_events_is_silent_unless_it_is_named() {
+        let usual = read("info").unwrap();
+        assert!(usual.would_enable("postbox_relay", &Level::INFO));
+        assert!(!usual.would_enable("lapin::returned_messages", &Level::ERROR));
+        let named = read("info,lapin=warn").unwrap();
+        assert!(named.would_enable("lapin::returned_messages", &Level::WARN));
+    }
 }

@@ -40,6 +40,16 @@ metrics! {
             "Age of the oldest event that is due, in seconds; NaN while it cannot be read.",
         OUTBOX_UP "postbox_outbox_up" "1 while the outbox's database answers, else 0.",
         LANE_UP "postbox_lane_up" "1 while a lane takes turns, 0 while it rests or waits.",
+        SINK_DURABILITY "postbox_sink_durability"
+            "What a sink's receipts are worth: 0 best-effort, 1 durable, 2 replicated.",
+        BROKER_LAG "postbox_broker_lag"
+            "Events that a group has not taken in, by sink, topic and group.",
+        BROKER_RETRY "postbox_broker_retry"
+            "Events that wait at the broker to be handed out again, by sink, topic and group.",
+        BROKER_DEAD "postbox_broker_dead"
+            "Events that the broker has given up handing out, by sink, topic and group.",
+        BROKER_DISK "postbox_broker_disk"
+            "How much of the broker's disk is used, from 0 to 1, by sink and topic.",
     }
     histograms {
         LATENCY "postbox_dispatch_latency_seconds"

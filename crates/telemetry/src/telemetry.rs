@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use event::{
-    Beat, Catalog, Cause, Code, Counts, LaneState, LaneView, Millis, Pulse, Sink, Source, Status,
-    StoreError,
+    Beat, Catalog, Cause, Code, Counts, LaneState, LaneView, Millis, Pulse, Sink, SinkView, Source,
+    Status, StoreError,
 };
 use metrics::gauge;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::beats::Beats;
 use crate::lanes::Lanes;
 use crate::names;
+use crate::sinks::Sinks;
 use crate::watched::{Lane, WatchedSink, WatchedSource};
 
 /// The facts of this process.
@@ -27,6 +28,7 @@ pub struct Telemetry {
 pub(crate) struct Facts {
     pub(crate) beats: Beats,
     pub(crate) lanes: Lanes,
+    pub(crate) sinks: Sinks,
     outboxes: Mutex<BTreeMap<String, Known>>,
     page: PrometheusHandle,
 }
@@ -75,6 +77,7 @@ impl Telemetry {
         let facts = Facts {
             beats: Beats::default(),
             lanes: Lanes::default(),
+            sinks: Sinks::default(),
             outboxes: Mutex::default(),
             page,
         };
@@ -193,6 +196,10 @@ impl Pulse for Telemetry {
 
     fn lanes(&self) -> Vec<LaneView> {
         self.facts.lanes.views()
+    }
+
+    fn sinks(&self) -> Vec<SinkView> {
+        self.facts.sinks.views()
     }
 
     fn metrics(&self) -> String {

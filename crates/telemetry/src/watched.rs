@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use event::{
-    Answer, Cause, Claim, Event, EventId, LaneState, Millis, Outcome, Refusal, Settled, Settlement,
-    Sink, Source, StoreError, Want,
+    Answer, Cause, Claim, Event, EventId, Inspection, LaneState, Millis, Outcome, Refusal, Settled,
+    Settlement, Sink, Source, StoreError, Want,
 };
 use metrics::{counter, histogram};
 
@@ -209,6 +209,10 @@ impl Sink for WatchedSink {
             self.lane.state(LaneState::Running, None);
         }
         probed
+    }
+
+    async fn inspect(&self) -> Result<Inspection, Refusal> {
+        self.sink.inspect().await
     }
 
     async fn close(&self) {

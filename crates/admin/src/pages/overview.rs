@@ -1,4 +1,4 @@
-//! The overview: how much, how late, and which lanes.
+//! The overview: how much, how late, which lanes, and how full their destinations are.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use askama::Template;
 use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use event::{Beat, Counts, LaneView, Millis};
+use event::{Beat, Counts, Durability, Gauge, Inspection, LaneView, Millis, SinkView};
 
 use super::{Frame, Trouble, html};
 use crate::app::{App, Tally};
@@ -24,6 +24,7 @@ struct OverviewPage {
     outboxes: Vec<OutboxRow>,
     troubles: Vec<Trouble>,
     lanes: Vec<LaneRow>,
+    sinks: Vec<SinkRow>,
     beats: Vec<BeatRow>,
 }
 
@@ -79,6 +80,20 @@ struct LaneRow {
     cause: Option<(&'static str, String)>,
 }
 
+struct SinkRow {
+    name: String,
+    durability: &'static str,
+    levels: Vec<Reading>,
+    cause: Option<(&'static str, String)>,
+}
+
+/// One figure of a destination: its label, and the value or a dash.
+struct Reading {
+    label: &'static str,
+    text: String,
+    bad: bool,
+}
+
 struct BeatRow {
     at: String,
     sent: String,
@@ -109,6 +124,7 @@ pub(crate) async fn page(
         outboxes: tallies.iter().map(outbox_row).collect(),
         troubles,
         lanes: app.pulse.lanes().iter().map(lane_row).collect(),
+        sinks: app.pulse.sinks().iter().map(sink_row).collect(),
         beats: beats.rchunks(10).map(beat_row).collect(),
     };
     Ok((status, html(&page)?).into_response())
@@ -178,6 +194,33 @@ fn lane_row(lane: &LaneView) -> LaneRow {
             _ => "warn",
         },
         cause: lane.cause.as_ref().map(|cause| (cause.code.as_str(), cause.detail.clone())),
+    }
+}
+
+/// How full a disk may be before it is marked.
+const FULL: f64 = 0.8;
+
+fn sink_row(view: &SinkView) -> SinkRow {
+    let reading = |(gauge, label)| {
+        let value = Inspection::total(&view.levels, gauge);
+        let text = match (value, gauge) {
+            (None, _) => "–".to_string(),
+            (Some(value), Gauge::Disk) => format!("{:.0} %", value * 100.0),
+            (Some(value), _) => number(value.max(0.0) as u64),
+        };
+        let bad = match gauge {
+            Gauge::Disk => value > Some(FULL),
+            Gauge::Dead => value > Some(0.0),
+            Gauge::Lag | Gauge::Retry => false,
+        };
+        Reading { label, text, bad }
+    };
+    let labels = ["Lag", "Retry", "Dead there", "Disk"];
+    SinkRow {
+        name: view.sink.clone(),
+        durability: view.durability.map_or("unknown", Durability::as_str),
+        levels: Gauge::ALL.into_iter().zip(labels).map(reading).collect(),
+        cause: view.cause.as_ref().map(|cause| (cause.code.as_str(), cause.detail.clone())),
     }
 }
 

@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use event::{Beat, Cause, Code, Event, LaneState, LaneView, Payload, Status};
+use event::{
+    Beat, Cause, Code, Durability, Event, Gauge, LaneState, LaneView, Level, Payload, SinkView,
+    Status,
+};
 use serde_json::{Value, json};
 
 use crate::client::open;
@@ -21,6 +24,13 @@ async fn outboxes_and_pulse_show_what_the_seams_say() {
         state: LaneState::Resting,
         cause: Some(Cause::new(Code::SinkDown, "refused")),
     });
+    let lag = Level { gauge: Gauge::Lag, topic: "t".into(), group: "g".into(), value: 7.0 };
+    console.relay.sinks.lock().unwrap().push(SinkView {
+        sink: "stock".into(),
+        durability: Some(Durability::Replicated),
+        levels: vec![lag],
+        cause: None,
+    });
     let outboxes = console.get("/api/v1/outboxes").await.json();
     assert_eq!(outboxes["outboxes"][0]["name"], "orders");
     assert_eq!(outboxes["outboxes"][0]["counts"]["dead"], 3);
@@ -32,6 +42,9 @@ async fn outboxes_and_pulse_show_what_the_seams_say() {
     );
     assert_eq!(pulse["lanes"][0]["state"], "resting");
     assert_eq!(pulse["lanes"][0]["cause"]["code"], "sink-down");
+    assert_eq!(pulse["sinks"][0]["durability"], "replicated");
+    let level = json!({"gauge": "lag", "topic": "t", "group": "g", "value": 7.0});
+    assert_eq!(pulse["sinks"][0]["levels"], json!([level]));
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use async_trait::async_trait;
 use event::{
     Beat, Catalog, Cause, Code, Counts, Cursor, EventId, Filter, LaneView, Listed, Listing, Millis,
-    Moment, Page, Payload, Pulse, Requeued, Status, StoreError,
+    Moment, Page, Payload, Pulse, Requeued, SinkView, Status, StoreError,
 };
 
 /// An outbox, oldest event first.
@@ -126,6 +126,8 @@ pub(crate) struct Relay {
     pub(crate) beats: Mutex<Vec<Beat>>,
     /// Its lanes.
     pub(crate) lanes: Mutex<Vec<LaneView>>,
+    /// Its destinations.
+    pub(crate) sinks: Mutex<Vec<SinkView>>,
 }
 
 impl Pulse for Relay {
@@ -136,6 +138,10 @@ impl Pulse for Relay {
 
     fn lanes(&self) -> Vec<LaneView> {
         self.lanes.lock().expect("no test panics while it holds the lanes").clone()
+    }
+
+    fn sinks(&self) -> Vec<SinkView> {
+        self.sinks.lock().expect("no test panics while it holds the sinks").clone()
     }
 
     fn metrics(&self) -> String {

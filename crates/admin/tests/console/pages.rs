@@ -2,7 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use event::{Cause, Code, EXPLANATIONS, Event, Status};
+use event::{
+    Cause, Code, Durability, EXPLANATIONS, Event, Gauge, Level, SinkView, Status,
+};
 
 use crate::client::{Answer, open};
 use crate::fake::listed;
@@ -13,6 +15,40 @@ fn is_page(answer: &Answer) -> bool {
     answer.header("content-type") == Some("text/html; charset=utf-8")
         && answer.body.starts_with("<!doctype html>")
         && answer.body.contains("<main id=\"main\"")
+}
+
+#[tokio::test]
+async fn the_overview_shows_destinations_once_they_were_looked_at() {
+    let console = open().await;
+    assert!(console.get("/").await.body.contains("id=\"sinks\" aria-labelledby=\"sinks-title\" hidden"));
+    let level = |gauge, value| Level { gauge, topic: "t".into(), group: "g".into(), value };
+    let levels = vec![level(Gauge::Lag, 1200.0), level(Gauge::Lag, 34.0), level(Gauge::Disk, 0.9)];
+    console.relay.sinks.lock().unwrap().extend([
+        SinkView {
+            sink: "stock".into(),
+            durability: Some(Durability::Durable),
+            levels,
+            cause: None,
+        },
+        SinkView {
+            sink: SCRIPT.into(),
+            durability: None,
+            levels: Vec::new(),
+            cause: Some(Cause::new(Code::SinkDown, SCRIPT)),
+        },
+    ]);
+    let page = console.get("/").await.body;
+    for shown in [
+        "<td data-label=\"Durability\">durable</td>",
+        "data-label=\"Lag\">1,234</td>",
+        "<td class=\"num\" data-label=\"Dead there\">–</td>",
+        "<td class=\"num bad-text\" data-label=\"Disk\">90 %</td>",
+        "<td data-label=\"Durability\">unknown</td>",
+        "<a href=\"/explain/sink-down\">",
+    ] {
+        assert!(page.contains(shown), "{shown}\n{page}");
+    }
+    assert!(!page.contains(SCRIPT));
 }
 
 #[tokio::test]

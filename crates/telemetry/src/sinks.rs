@@ -1,0 +1,133 @@
+//! What each destination says of itself when it is looked at now and then.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use event::{Cause, Code, Durability, Finding, Gauge, Grade, Inspection, Refusal, Sink, SinkView};
+use metrics::gauge;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::Telemetry;
+use crate::names;
+
+/// How long a look may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How much longer than a look the pause after it is, at least.
+const PAUSE: u32 = 10;
+
+/// What a level is of: the gauge, the topic and the group.
+type Of = (Gauge, String, String);
+
+#[derive(Default)]
+pub(crate) struct Sinks(Mutex<BTreeMap<String, Seen>>);
+
+struct Seen {
+    view: SinkView,
+    /// Which levels have a metric.
+    shown: BTreeSet<Of>,
+    /// What was told of it already.
+    told: BTreeSet<String>,
+}
+
+impl Telemetry {
+    /// Looks at a destination now and every so often, less often if that takes long, until told to
+    /// stop. Each lane that leads there has a sink of its own, which knows its own topics.
+    pub async fn look(
+        &self,
+        name: &str,
+        sinks: Vec<Arc<dyn Sink>>,
+        every: Duration,
+        stop: CancellationToken,
+    ) {
+        loop {
+            let began = Instant::now();
+            let Some(asked) = stop.run_until_cancelled(ask(&sinks)).await else { return };
+            self.facts.sinks.note(name, asked);
+            let pause = sleep(every.max(PAUSE * began.elapsed()));
+            if stop.run_until_cancelled(pause).await.is_none() {
+                return;
+            }
+        }
+    }
+}
+
+async fn ask(sinks: &[Arc<dyn Sink>]) -> Result<Inspection, Refusal> {
+    let silent = || {
+        let detail = format!("no answer within {} s when it was looked at", PATIENCE.as_secs());
+        Refusal::Unknown(Cause::new(Code::SinkTimeout, detail))
+    };
+    let mut whole: Option<Inspection> = None;
+    for sink in sinks {
+        let seen = timeout(PATIENCE, sink.inspect()).await.unwrap_or_else(|_| Err(silent()))?;
+        match &mut whole {
+            Some(whole) => whole.join(seen),
+            None => whole = Some(seen),
+        }
+    }
+    whole.ok_or(Refusal::Held)
+}
+
+impl Sinks {
+    /// Notes what a look brought. What is not known is not a number: the last one would be a lie.
+    fn note(&self, name: &str, asked: Result<Inspection, Refusal>) {
+        let (durability, levels, findings, cause) = match asked {
+            Ok(Inspection { durability, findings, levels }) => {
+                (Some(durability), levels, findings, None)
+            }
+            Err(refusal) => (None, Vec::new(), Vec::new(), refusal.cause().cloned()),
+        };
+        let sink = || ("sink", name.to_owned());
+        gauge!(names::SINK_DURABILITY, &[sink()]).set(durability.map_or(f64::NAN, class));
+        let mut now = BTreeSet::new();
+        for level in &levels {
+            let of = (level.gauge, level.topic.clone(), level.group.clone());
+            show(name, &of, level.value);
+            now.insert(of);
+        }
+        let mut all = self.0.lock().expect("no look panics");
+        let before = all.remove(name);
+        let (shown, mut told) = before.map(|seen| (seen.shown, seen.told)).unwrap_or_default();
+        for gone in shown.difference(&now) {
+            show(name, gone, f64::NAN);
+        }
+        for finding in findings.iter().filter(|finding| finding.grade > Grade::Good) {
+            if told.insert(finding.what.clone()) {
+                tell(name, finding);
+            }
+        }
+        let view = SinkView { sink: name.to_owned(), durability, levels, cause };
+        now.extend(shown);
+        all.insert(name.to_owned(), Seen { view, shown: now, told });
+    }
+
+    pub(crate) fn views(&self) -> Vec<SinkView> {
+        self.0.lock().expect("no look panics").values().map(|seen| seen.view.clone()).collect()
+    }
+}
+
+/// A weak setting is told once, not at every look.
+fn tell(sink: &str, Finding { what, detail, .. }: &Finding) {
+    tracing::warn!(sink, "{what}: {detail}");
+}
+
+fn show(sink: &str, (of, topic, group): &Of, value: f64) {
+    let name = match of {
+        Gauge::Lag => names::BROKER_LAG,
+        Gauge::Retry => names::BROKER_RETRY,
+        Gauge::Dead => names::BROKER_DEAD,
+        Gauge::Disk => names::BROKER_DISK,
+    };
+    let labels =
+        [("sink", sink.to_owned()), ("topic", topic.clone()), ("group", group.clone())];
+    gauge!(name, &labels).set(value);
+}
+
+fn class(durability: Durability) -> f64 {
+    match durability {
+        Durability::BestEffort => 0.0,
+        Durability::Durable => 1.0,
+        Durability::Replicated => 2.0,
+    }
+}
