@@ -226,9 +226,7 @@ impl Sink for RabbitMq {
     async fn inspect(&self) -> Result<Inspection, Refusal> {
         self.probe().await?;
         match &self.management {
-            Some(management) => {
-                management.inspect(self.target.vhost(), &self.exchange.name).await
-            }
+            Some(management) => management.inspect(self.target.vhost(), &self.exchange.name).await,
             None => Ok(inspect::unmanaged()),
         }
     }

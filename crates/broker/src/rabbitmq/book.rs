@@ -63,8 +63,9 @@ impl<T: Clone> Book<T> {
         }
     }
 
-    /// Hands out the next, if there is one.
-    pub(super) fn take(&mut self, now: Instant) -> Option<Delivery> {
+    /// Hands out the next, if there is one that can still be ended. Where it cannot, its connection
+    /// is gone, and everything that it brought comes again.
+    pub(super) fn take(&mut self, now: Instant, usable: impl Fn(&T) -> bool) -> Option<Delivery> {
         while let Some(due) = self.later.first_entry().filter(|due| due.key().0 <= now) {
             self.ready.push_front(due.remove());
         }
@@ -72,6 +73,10 @@ impl<T: Clone> Book<T> {
             return None;
         }
         let arrival = self.ready.pop_front()?;
+        if !usable(&arrival.acker) {
+            self.clear();
+            return None;
+        }
         self.handles += 1;
         let handle = Handle(self.handles);
         let Arrival { event, origin, attempt, .. } = arrival.clone();
@@ -130,6 +135,10 @@ mod tests {
         Arrival { event: Ok(event), origin: "q".into(), attempt: 1, acker: 0 }
     }
 
+    fn take(book: &mut Book<u32>, now: Instant) -> Option<Delivery> {
+        book.take(now, |_| true)
+    }
+
     fn id(arrival: &Arrival<u32>) -> EventId {
         arrival.event.as_ref().unwrap().id
     }
@@ -143,17 +152,17 @@ mod tests {
         let (mut book, now) = (Book::new(10), Instant::now());
         let all = [Some("a"), Some("a"), Some("b"), None].map(arrival);
         all.iter().for_each(|one| book.arrive(1, one.clone()));
-        let out: Vec<_> = std::iter::from_fn(|| book.take(now)).collect();
+        let out: Vec<_> = std::iter::from_fn(|| take(&mut book, now)).collect();
         let ids: Vec<_> = out.iter().map(came).collect();
         assert_eq!(ids, [id(&all[0]), id(&all[2]), id(&all[3])]);
         book.end(out[1].handle);
-        assert!(book.take(now).is_none(), "another key's end lets nothing go");
+        assert!(take(&mut book, now).is_none(), "another key's end lets nothing go");
         book.end(out[0].handle);
-        let next = book.take(now).unwrap();
+        let next = take(&mut book, now).unwrap();
         assert_eq!(came(&next), id(&all[1]));
         book.end(next.handle);
         book.arrive(1, arrival(Some("a")));
-        assert!(book.take(now).is_some(), "a key that is done is free");
+        assert!(take(&mut book, now).is_some(), "a key that is done is free");
     }
 
     #[test]
@@ -161,16 +170,16 @@ mod tests {
         let (mut book, now) = (Book::new(10), Instant::now());
         let all = [Some("a"), Some("a")].map(arrival);
         all.iter().for_each(|one| book.arrive(1, one.clone()));
-        let first = book.take(now).unwrap();
+        let first = take(&mut book, now).unwrap();
         let at = now + Duration::from_secs(9);
         assert!(book.again(first.handle, at) && !book.again(first.handle, at));
-        assert_eq!((book.due(), book.take(now)), (Some(at), None));
-        let again = book.take(at).unwrap();
+        assert_eq!((book.due(), take(&mut book, now)), (Some(at), None));
+        let again = take(&mut book, at).unwrap();
         assert_eq!((came(&again), again.attempt), (id(&all[0]), 2));
         assert_ne!(again.handle, first.handle);
         assert_eq!(book.acker(first.handle), None, "the old handle ends nothing");
         book.end(again.handle);
-        assert_eq!(came(&book.take(at).unwrap()), id(&all[1]));
+        assert_eq!(came(&take(&mut book, at).unwrap()), id(&all[1]));
     }
 
     #[test]
@@ -181,10 +190,10 @@ mod tests {
         book.arrive(1, bad.clone());
         book.arrive(1, bad);
         book.arrive(1, arrival(None));
-        let (first, second) = (book.take(now).unwrap(), book.take(now).unwrap());
-        assert!(first.event.is_err() && second.event.is_err() && book.take(now).is_none());
+        let (first, second) = (take(&mut book, now).unwrap(), take(&mut book, now).unwrap());
+        assert!(first.event.is_err() && second.event.is_err() && take(&mut book, now).is_none());
         book.end(first.handle);
-        assert!(book.take(now).unwrap().event.is_ok());
+        assert!(take(&mut book, now).unwrap().event.is_ok());
     }
 
     #[test]
@@ -192,10 +201,20 @@ mod tests {
         let (mut book, now) = (Book::new(9), Instant::now());
         let one = arrival(Some("a"));
         book.arrive(1, one.clone());
-        let old = book.take(now).unwrap();
+        let old = take(&mut book, now).unwrap();
         book.arrive(2, one.clone());
         assert_eq!(book.acker(old.handle), None);
-        assert_eq!(came(&book.take(now).unwrap()), id(&one));
+        assert_eq!(came(&take(&mut book, now).unwrap()), id(&one));
         assert!(!book.again(old.handle, now));
+    }
+
+    #[test]
+    fn what_can_no_longer_be_ended_is_not_handed_out() {
+        let (mut book, now) = (Book::new(9), Instant::now());
+        book.arrive(1, arrival(Some("a")));
+        book.arrive(1, arrival(Some("b")));
+        assert!(book.take(now, |_| false).is_none() && take(&mut book, now).is_none());
+        book.arrive(2, arrival(Some("a")));
+        assert!(take(&mut book, now).is_some(), "its key is free");
     }
 }

@@ -4,6 +4,8 @@
 //! the others stand by. The consumer works on many keys side by side, and on one event of each
 //! (`book.rs`). What is not ended stays with the broker, and comes again when the connection ends.
 
+mod join;
+
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,17 +14,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use event::{Cause, Code, Delivery, Feed, Handle, Nack, Refusal, Secret};
 use futures_util::future::BoxFuture;
-use futures_util::stream::{self, BoxStream, SelectAll, StreamExt};
-use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions};
-use lapin::types::FieldTable;
-use lapin::{Acker, Channel, message};
-use tokio::sync::{Mutex as AsyncMutex, Notify};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use futures_util::stream::StreamExt;
+use lapin::options::{BasicAckOptions, BasicRejectOptions};
+use lapin::{Acker, message};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until, timeout};
 
+use self::join::{Joined, Plan};
 use super::book::{Arrival, Book};
 use super::joint::Joint;
-use super::line::{Line, Target};
-use super::refusal::{self, Where};
+use super::line::Target;
+use super::refusal;
 use super::topology::{Exchange, Kind, Queue};
 use super::wire;
 use crate::manner::Subscription;
@@ -30,12 +32,6 @@ use crate::manner::Subscription;
 /// How long one that is to come again is held at the most: the broker ends the connection of whoever
 /// keeps something for half an hour.
 const HELD: Duration = Duration::from_secs(600);
-
-/// How long to rest after the first failure to join; twice as long after each further one.
-const REST: Duration = Duration::from_millis(100);
-
-/// How often that doubles.
-const DOUBLES: u32 = 6;
 
 /// Where and how events are taken.
 #[derive(Clone, Debug)]
@@ -87,31 +83,6 @@ pub struct RabbitMqFeed {
     closed: AtomicBool,
 }
 
-/// What a consumer needs of the broker.
-struct Plan {
-    target: Target,
-    exchange: Exchange,
-    queues: Vec<Queue>,
-    declare: bool,
-    kind: Kind,
-    most: u16,
-    /// How often joining has failed since it last did not.
-    failures: AtomicU32,
-    lines: AtomicU64,
-}
-
-/// A connection that consumes.
-struct Joined {
-    id: u64,
-    lost: AtomicBool,
-    arrivals: AsyncMutex<SelectAll<BoxStream<'static, Brought>>>,
-    _channel: Channel,
-    line: Line,
-}
-
-/// What a queue brought: nothing, when the broker has cancelled its consumer.
-type Brought = (String, lapin::Result<Option<message::Delivery>>);
-
 impl RabbitMqFeed {
     /// Checks the options. Nothing is connected yet.
     pub fn new(options: FeedOptions) -> Result<RabbitMqFeed, Cause> {
@@ -131,8 +102,7 @@ impl RabbitMqFeed {
         });
         let joining = Arc::clone(&plan);
         let make = move || -> BoxFuture<'static, _> { Box::pin(Arc::clone(&joining).join()) };
-        let lives = |joined: &Joined| joined.line.lives() && !joined.lost.load(Ordering::SeqCst);
-        let joint = Joint::new(&plan.target.host, Box::new(make), lives);
+        let joint = Joint::new(&plan.target.host, Box::new(make), Joined::lives);
         let book = Mutex::new(Book::new(most));
         let (bell, closed) = (Notify::new(), AtomicBool::new(false));
         Ok(RabbitMqFeed { plan, timeout, joint, book, bell, closed })
@@ -198,69 +168,6 @@ impl RabbitMqFeed {
     }
 }
 
-impl Plan {
-    /// Connects, declares and consumes. After failures it rests first, so that nobody storms.
-    async fn join(self: Arc<Plan>) -> Result<Joined, Refusal> {
-        let failures = self.failures.fetch_add(1, Ordering::SeqCst);
-        if failures > 0 {
-            sleep(REST * 2u32.pow((failures - 1).min(DOUBLES))).await;
-        }
-        let line = self.target.connect().await?;
-        self.prepare(&line).await?;
-        let consuming = self.consume(&line).await;
-        let (channel, arrivals) = consuming.map_err(|error| refusal::before(&error, self.at()))?;
-        self.failures.store(0, Ordering::SeqCst);
-        let id = self.lines.fetch_add(1, Ordering::SeqCst) + 1;
-        let (lost, arrivals) = (AtomicBool::new(false), AsyncMutex::new(arrivals));
-        Ok(Joined { id, lost, arrivals, _channel: channel, line })
-    }
-
-    fn at(&self) -> Where<'_> {
-        Where { host: &self.target.host, exchange: &self.exchange.name }
-    }
-
-    async fn prepare(&self, line: &Line) -> Result<(), Refusal> {
-        if self.declare {
-            self.exchange.ensure(line, &self.target.host).await?;
-        }
-        for queue in &self.queues {
-            self.one(line, queue).await.map_err(|error| {
-                let at = Where { host: &self.target.host, exchange: &queue.name };
-                refusal::before_queue(&error, at)
-            })?;
-        }
-        Ok(())
-    }
-
-    async fn one(&self, line: &Line, queue: &Queue) -> lapin::Result<()> {
-        let channel = line.plain_channel().await?;
-        match self.declare {
-            true => queue.declare(&channel, &self.exchange.name, self.kind).await?,
-            false => queue.look(&channel).await?,
-        }
-        channel.close(200, "OK".into()).await
-    }
-
-    async fn consume(
-        &self,
-        line: &Line,
-    ) -> lapin::Result<(Channel, SelectAll<BoxStream<'static, Brought>>)> {
-        let channel = line.plain_channel().await?;
-        channel.basic_qos(self.most, BasicQosOptions::default()).await?;
-        let mut all = SelectAll::new();
-        for Queue { name, .. } in &self.queues {
-            let (queue, tag) = (name.as_str().into(), "".into());
-            let options = BasicConsumeOptions::default();
-            let consumer =
-                channel.basic_consume(queue, tag, options, FieldTable::default()).await?;
-            let (queue, cancelled) = (name.clone(), (name.clone(), Ok(None)));
-            let brought = consumer.map(move |brought| (queue.clone(), brought.map(Some)));
-            all.push(brought.chain(stream::iter([cancelled])).boxed());
-        }
-        Ok((channel, all))
-    }
-}
-
 fn arrival(queue: &str, brought: message::Delivery) -> Arrival<Acker> {
     let message::Delivery {
         delivery_tag, routing_key, redelivered, properties, data, acker, ..
@@ -288,7 +195,7 @@ impl Feed for RabbitMqFeed {
             rung.as_mut().enable();
             let due = {
                 let mut book = self.book();
-                if let Some(delivery) = book.take(Instant::now()) {
+                if let Some(delivery) = book.take(Instant::now(), Acker::usable) {
                     return Ok(Some(delivery));
                 }
                 book.due()
@@ -354,6 +261,8 @@ impl fmt::Debug for RabbitMqFeed {
 mod tests {
     use super::*;
 
+    const SOON: Duration = Duration::from_millis(1);
+
     fn options(url: &str, topics: &[&str]) -> FeedOptions {
         let subscription = Subscription::new("billing", topics);
         FeedOptions::new(Secret::new(url), "orders", subscription)
@@ -373,8 +282,8 @@ mod tests {
         let down = feed.next(Duration::from_secs(5)).await;
         assert!(matches!(down, Err(Refusal::Down(_))), "{down:?}");
         assert!(matches!(feed.ack(Handle(1)).await, Err(Refusal::Unknown(_))));
-        assert!(matches!(feed.nack(Handle(1), Nack::Again(REST)).await, Err(Refusal::Unknown(_))));
-        assert!(feed.extend(Handle(1), REST).await.is_err());
+        assert!(matches!(feed.nack(Handle(1), Nack::Again(SOON)).await, Err(Refusal::Unknown(_))));
+        assert!(feed.extend(Handle(1), SOON).await.is_err());
         feed.close().await;
         assert!(matches!(feed.next(Duration::ZERO).await, Err(Refusal::Down(_))));
     }

@@ -141,6 +141,13 @@ fn of_queue(queue: &Value) -> Vec<Finding> {
                       4.x) is dropped";
         tell(Grade::Warn, detail);
     }
+    let strategy = setting(queue, "dead-letter-strategy");
+    let leaves = setting(queue, "dead-letter-exchange").is_some();
+    if kind == "quorum" && leaves && strategy.as_deref() != Some("at-least-once") {
+        let detail = "a dead event can be lost on its way to the dead-letter queue: set \
+                      dead-letter-strategy to at-least-once, with overflow reject-publish";
+        tell(Grade::Warn, detail);
+    }
     if count(queue, "consumers") == 0 && count(queue, "messages") > 0 && !is_dead_place {
         tell(Grade::Warn, "nobody reads it");
     }
@@ -201,7 +208,8 @@ mod tests {
         json!({
             "name": name, "type": "quorum", "durable": true, "exclusive": false, "messages": 3,
             "consumers": 1, "members": members, "online": members,
-            "arguments": {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead},
+            "arguments": {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead,
+                          "x-dead-letter-strategy": "at-least-once"},
         })
     }
 
@@ -258,6 +266,10 @@ mod tests {
         for word in ["message-ttl", "dead-letter", "nobody reads"] {
             assert!(warned.contains(word), "{warned}");
         }
+        let mut queue = quorum("a", 3);
+        assert_eq!(details(&look(&[queue.clone()]), Grade::Warn), [""; 0]);
+        queue["arguments"]["x-dead-letter-strategy"] = json!("at-most-once");
+        assert!(details(&look(&[queue]), Grade::Warn)[0].contains("at-least-once"));
     }
 
     #[test]

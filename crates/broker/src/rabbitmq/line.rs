@@ -44,6 +44,11 @@ impl Target {
         let uri: Result<AMQPUri, _> = url.reveal().parse();
         let wanted = "url: it is not of the form amqp://USER:PASSWORD@HOST:PORT/VHOST";
         let mut uri = uri.map_err(|_| invalid(wanted))?;
+        // To the letter, an address that ends in / names the virtual host without a name. Nobody
+        // means that.
+        if uri.vhost.is_empty() {
+            uri.vhost = "/".to_owned();
+        }
         uri.query.heartbeat.get_or_insert(HEARTBEAT);
         let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         uri.query.connection_timeout.get_or_insert(millis);
@@ -147,5 +152,24 @@ impl Line {
 impl Drop for Line {
     fn drop(&mut self) {
         self.listening.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_leads_to_a_host_and_a_virtual_host() {
+        let read = |url: &str| {
+            let target = Target::new(&Secret::new(url), FAREWELL, "orders").unwrap();
+            (target.host.clone(), target.vhost().to_owned(), target.destination())
+        };
+        let of = |host: &str, vhost: &str, all: &str| (host.into(), vhost.into(), all.into());
+        assert_eq!(read("amqp://h"), of("h:5672", "/", "amqp://h:5672//"));
+        assert_eq!(read("amqp://h/"), of("h:5672", "/", "amqp://h:5672//"));
+        assert_eq!(read("amqp://u:p@h:1/%2f"), of("h:1", "/", "amqp://h:1//"));
+        assert_eq!(read("amqps://u:p@h/shop"), of("h:5671", "shop", "amqps://h:5671/shop"));
+        assert!(Target::new(&Secret::new("amqp://h"), Duration::ZERO, "orders").is_err());
     }
 }
