@@ -8,12 +8,18 @@ mod cache;
 mod chromium;
 mod command;
 mod debian;
+mod java;
+mod kafka;
 mod mariadb;
 mod mysql;
+mod nats;
 mod place;
 mod postgres;
 mod python;
+mod rabbitmq;
 mod recipe;
+mod redis;
+mod rocketmq;
 mod run;
 pub(crate) mod sweep;
 mod template;
@@ -43,6 +49,11 @@ const SERVERS: &[&dyn Server] = &[
     &mysql::MySql,
     &mariadb::TEN_ELEVEN,
     &mariadb::TEN_FIVE,
+    &rocketmq::RocketMq,
+    &rabbitmq::RabbitMq,
+    &kafka::Kafka,
+    &nats::Nats,
+    &redis::Redis,
     &chromium::Chromium,
 ];
 

@@ -1,8 +1,41 @@
-//! RocketMQ 5 over gRPC, through its proxy. Only SEND_OK is a receipt.
+//! RocketMQ 5 over gRPC, through its proxy, with a thin client of our own. Only SEND_OK is a
+//! receipt.
+//!
+//! It never tries again by itself, and never makes a topic or a group.
 
-use event::Secret;
+mod address;
+mod batch;
+mod feed;
+mod inspect;
+mod letter;
+mod refusal;
+#[doc(hidden)]
+pub mod remoting;
+mod sink;
+mod stamp;
+mod topics;
+mod wire;
 
+use event::{Durability, Gauge, Secret};
+
+pub use self::feed::RocketMqFeed;
+pub use self::sink::RocketMq;
 use crate::manner::{Manner, Naming};
+use crate::traits::Traits;
+
+/// How it differs from others.
+pub const TRAITS: Traits = Traits {
+    kind: "rocketmq",
+    durability: Durability::Replicated,
+    keeps: true,
+    largest: 4 << 20,
+    dedupes: false,
+    knows_topics: true,
+    ordered: true,
+    counts: true,
+    leases: true,
+    levels: &[Gauge::Lag, Gauge::Dead, Gauge::Disk],
+};
 
 /// How a topic was made, which its broker checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,7 +52,8 @@ pub enum Shape {
 /// Where a proxy is, and how to be let in.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// `rocketmq://HOST:PORT,HOST:PORT` or `rocketmq+tls://…`.
+    /// `rocketmq://HOST:PORT,HOST:PORT` or `rocketmq+tls://…`; behind it `?nameserver=HOST:PORT`,
+    /// if the settings of brokers shall be looked at.
     pub url: String,
     /// Access key and secret key.
     pub keys: Option<(String, Secret)>,

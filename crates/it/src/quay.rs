@@ -2,6 +2,11 @@
 //! and the means to stop, kill and cut it off.
 
 pub mod http;
+pub mod kafka;
+pub mod nats;
+pub mod rabbitmq;
+pub mod redis;
+pub mod rocketmq;
 
 use std::sync::Arc;
 
@@ -24,6 +29,10 @@ pub trait Quay: Send + Sync {
     /// Returns the secrets that let us in. They may stand in no cause.
     fn secrets(&self) -> Vec<String> {
         Vec::new()
+    }
+    /// Tells whether the broker has a name of its own for each event that it takes.
+    fn names(&self) -> bool {
+        self.traits().keeps
     }
     /// Makes a topic that no other test uses, and whatever a group of that name needs to take from
     /// it. An event of this topic goes there without further naming.

@@ -1,0 +1,90 @@
+//! From the url of a config to the addresses of proxies, and of name servers if it tells them.
+
+use event::{Cause, Code};
+
+/// Where to connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Places {
+    /// `HOST:PORT` of each proxy, at least one.
+    pub(super) proxies: Vec<String>,
+    /// Whether to speak TLS with them.
+    pub(super) tls: bool,
+    /// `HOST:PORT` of each name server: only they lead to the settings of brokers.
+    pub(super) names: Vec<String>,
+}
+
+const PLAIN: &str = "rocketmq://";
+const TLS: &str = "rocketmq+tls://";
+const NAMES: &str = "nameserver=";
+
+/// Reads `rocketmq://HOST:PORT,HOST:PORT?nameserver=HOST:PORT,HOST:PORT`. No text of an error
+/// repeats what it read.
+pub(super) fn read(url: &str) -> Result<Places, Cause> {
+    let (rest, tls) = match (url.strip_prefix(PLAIN), url.strip_prefix(TLS)) {
+        (Some(rest), _) => (rest, false),
+        (_, Some(rest)) => (rest, true),
+        _ => return Err(wrong("it must begin with rocketmq:// or rocketmq+tls://")),
+    };
+    let (hosts, query) = rest.split_once('?').map_or((rest, None), |(rest, it)| (rest, Some(it)));
+    let proxies = several(hosts.strip_suffix('/').unwrap_or(hosts))?;
+    let names = match query.map(|query| query.strip_prefix(NAMES)) {
+        None => Vec::new(),
+        Some(Some(names)) => several(names)?,
+        Some(None) => return Err(wrong("behind the hosts only ?nameserver=HOST:PORT may stand")),
+    };
+    Ok(Places { proxies, tls, names })
+}
+
+fn several(hosts: &str) -> Result<Vec<String>, Cause> {
+    hosts.split([',', ';']).map(one).collect()
+}
+
+fn one(host: &str) -> Result<String, Cause> {
+    if host.contains('@') {
+        return Err(wrong("keys do not belong there: write them as access_key and secret_key"));
+    }
+    let (name, port) = host.rsplit_once(':').ok_or_else(|| wrong("a host is without its port"))?;
+    let odd = |c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#');
+    if name.is_empty() || name.contains(odd) {
+        return Err(wrong("it names no host"));
+    }
+    match port.parse::<u16>() {
+        Ok(port) if port > 0 => Ok(host.to_owned()),
+        _ => Err(wrong("a port is no number from 1 to 65535")),
+    }
+}
+
+fn wrong(what: &str) -> Cause {
+    let example = "write for example rocketmq://127.0.0.1:8081, the address of a proxy";
+    Cause::new(Code::ConfigInvalid, format_args!("url: {what}; {example}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proxies_and_name_servers_are_told_apart() {
+        let plain = read("rocketmq://a:1,[::1]:2/?nameserver=n:3;m:4").unwrap();
+        assert_eq!(plain.proxies, ["a:1", "[::1]:2"]);
+        assert_eq!((plain.tls, plain.names), (false, vec!["n:3".to_owned(), "m:4".to_owned()]));
+        assert!(read("rocketmq+tls://a:1").unwrap().tls);
+    }
+
+    #[test]
+    fn what_is_no_address_is_told_without_repeating_it() {
+        for url in [
+            "http://canary:1",
+            "rocketmq://canary",
+            "rocketmq://canary:0",
+            "rocketmq://:1",
+            "rocketmq://me:canary@a:1",
+            "rocketmq://a:1/canary",
+            "rocketmq://a:1?canary=1",
+        ] {
+            let cause = read(url).unwrap_err();
+            assert_eq!(cause.code, Code::ConfigInvalid, "{url}");
+            assert!(!cause.detail.contains("canary"), "{cause}");
+        }
+    }
+}

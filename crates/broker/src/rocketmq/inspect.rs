@@ -1,0 +1,296 @@
+//! What a receipt is worth, what settings risk and how full it is, as the brokers tell it.
+//!
+//! A proxy tells nothing of this. The url may name a name server; it knows the brokers, and they
+//! tell by the old protocol. What cannot be known counts as the least.
+
+use std::collections::BTreeMap;
+
+use event::{Durability, Finding, Gauge, Grade, Inspection, Level};
+use serde_json::Value;
+
+use super::remoting::{Desk, Silence, mended, numbers};
+use super::sink::RocketMq;
+
+const CLUSTER: i32 = 106;
+const CONFIG: i32 = 26;
+const RUNTIME: i32 = 28;
+const TOPIC_STATS: i32 = 202;
+const CONSUME_STATS: i32 = 208;
+const GROUPS: i32 = 300;
+
+/// Topics and groups that are looked at, at the most.
+const MOST: usize = 16;
+
+/// A broker waits so long for its disk, unless it says otherwise.
+const FLUSH_TIMEOUT: u128 = 5000;
+
+type Settings = BTreeMap<String, String>;
+
+/// Looks at everything that can be known.
+pub(super) async fn inspect(sink: &RocketMq) -> Inspection {
+    let mut seen = Inspection::of(Durability::BestEffort);
+    if sink.places.names.is_empty() {
+        seen.findings.push(Finding::new(
+            Grade::Warn,
+            "flush and replication",
+            "a proxy does not tell the settings of its brokers, so a receipt counts as \
+             best-effort: write the name server into the url, ?nameserver=HOST:9876",
+        ));
+        patience(sink, FLUSH_TIMEOUT, &mut seen);
+        return seen;
+    }
+    match masters(sink).await {
+        Ok(masters) => of_brokers(sink, &masters, &mut seen).await,
+        Err(silence) => seen.findings.push(Finding::new(
+            Grade::Warn,
+            "name server",
+            format!("no name server of the url tells the brokers: {silence}"),
+        )),
+    }
+    seen
+}
+
+async fn of_brokers(sink: &RocketMq, masters: &[(String, String)], seen: &mut Inspection) {
+    let mut class = None;
+    let mut desks = Vec::new();
+    for (name, address) in masters {
+        let desk = desk(sink, address);
+        let told = desk.ask(CONFIG, &[], b"").await.map(|body| settings(&body));
+        let found = match told {
+            Ok(settings) => {
+                let (found, findings) = judge(name, &settings);
+                seen.findings.extend(findings);
+                patience(sink, flush_timeout(&settings), seen);
+                desks.push(desk);
+                found
+            }
+            Err(silence) => {
+                let detail = format!("the broker {name} does not tell its settings: {silence}");
+                seen.findings.push(Finding::new(Grade::Warn, "flush and replication", detail));
+                Durability::BestEffort
+            }
+        };
+        // The weakest broker may get the next event.
+        class = Some(class.map_or(found, |least: Durability| least.min(found)));
+    }
+    seen.durability = class.unwrap_or(Durability::BestEffort);
+    disk(&desks, seen).await;
+    let topics: Vec<String> = sink.topics.all().into_iter().take(MOST).collect();
+    for topic in &topics {
+        groups(&desks, topic, seen).await;
+    }
+}
+
+/// Says what the settings of one broker are worth.
+fn judge(name: &str, settings: &Settings) -> (Durability, Vec<Finding>) {
+    let get = |key: &str| settings.get(key).map_or("", String::as_str);
+    let number = |key: &str, usual: i64| get(key).parse().unwrap_or(usual);
+    let on = |key: &str| get(key) == "true";
+    let flushes = get("flushDiskType") == "SYNC_FLUSH";
+    let copies = number("inSyncReplicas", 1);
+    let least = match on("enableAutoInSyncReplicas") {
+        true => number("minInSyncReplicas", 1),
+        false => copies,
+    };
+    let all = on("enableControllerMode") && on("allAckInSyncStateSet");
+    let least = if all { number("minInSyncReplicas", 1) } else { least };
+    let waits = get("brokerRole") == "SYNC_MASTER";
+    let copied = on("enableDLegerCommitLog") || waits && least >= 2;
+    let mut findings = Vec::new();
+    let mut find = |grade, what: &str, detail: String| {
+        findings.push(Finding::new(grade, what, format!("broker {name}: {detail}")));
+    };
+    match (flushes, get("flushDiskType")) {
+        (true, _) => find(Grade::Good, "flush", "SYNC_FLUSH".to_owned()),
+        (false, told) => find(
+            Grade::Warn,
+            "flush",
+            format!(
+                "{told}: events that were receipted are lost when the machine loses power; set \
+                 flushDiskType=SYNC_FLUSH"
+            ),
+        ),
+    }
+    match (copied, waits) {
+        (true, _) => find(Grade::Good, "replication", "a receipt waits for a copy".to_owned()),
+        // Surprising, and the same in every 5.x so far.
+        (false, true) => find(
+            Grade::Warn,
+            "replication",
+            format!(
+                "SYNC_MASTER waits for no copy while inSyncReplicas is {least}: set \
+                 inSyncReplicas=2, and minInSyncReplicas=2 if it may shrink"
+            ),
+        ),
+        (false, false) => find(
+            Grade::Warn,
+            "replication",
+            "a receipt waits for no copy: the loss of this machine loses its newest events; set \
+             brokerRole=SYNC_MASTER and inSyncReplicas=2"
+                .to_owned(),
+        ),
+    }
+    let class = match (copied, flushes) {
+        (true, _) => Durability::Replicated,
+        (false, true) => Durability::Durable,
+        (false, false) => Durability::BestEffort,
+    };
+    (class, findings)
+}
+
+fn flush_timeout(settings: &Settings) -> u128 {
+    let told = settings.get("syncFlushTimeout").and_then(|told| told.parse().ok());
+    told.unwrap_or(FLUSH_TIMEOUT)
+}
+
+fn patience(sink: &RocketMq, flush: u128, seen: &mut Inspection) {
+    let own = sink.timeout.as_millis();
+    if own <= flush {
+        let detail = format!(
+            "{own} ms, and the broker waits {flush} ms for its disk before it says that it was \
+             slow: set the sink's timeout higher"
+        );
+        seen.findings.push(Finding::new(Grade::Warn, "timeout", detail));
+    }
+}
+
+/// Asks the name servers for the masters: name and address of each.
+async fn masters(sink: &RocketMq) -> Result<Vec<(String, String)>, Silence> {
+    let mut last = Silence::Unreached("none is named".to_owned());
+    for address in &sink.places.names {
+        match desk(sink, address).ask(CLUSTER, &[], b"").await {
+            Ok(body) => return Ok(read_masters(&String::from_utf8_lossy(&body))),
+            Err(silence) => last = silence,
+        }
+    }
+    Err(last)
+}
+
+fn read_masters(body: &str) -> Vec<(String, String)> {
+    let table: Value = serde_json::from_str(&mended(body)).unwrap_or_default();
+    let brokers = table["brokerAddrTable"].as_object().into_iter().flatten();
+    let master = |(name, broker): (&String, &Value)| {
+        Some((name.clone(), broker["brokerAddrs"]["0"].as_str()?.to_owned()))
+    };
+    brokers.filter_map(master).collect()
+}
+
+fn desk(sink: &RocketMq, address: &str) -> Desk {
+    let keys = sink.access.keys.clone();
+    Desk { address: address.to_owned(), keys, patience: sink.timeout }
+}
+
+fn settings(body: &[u8]) -> Settings {
+    let text = String::from_utf8_lossy(body);
+    let pair = |line: &str| {
+        let (name, value) = line.split_once('=')?;
+        Some((name.trim().to_owned(), value.trim().to_owned()))
+    };
+    text.lines().filter_map(pair).collect()
+}
+
+async fn disk(desks: &[Desk], seen: &mut Inspection) {
+    let mut fullest: Option<f64> = None;
+    for desk in desks {
+        let Ok(body) = desk.ask(RUNTIME, &[], b"").await else { continue };
+        let table: Value =
+            serde_json::from_str(&mended(&String::from_utf8_lossy(&body))).unwrap_or_default();
+        let told = table["table"]["commitLogDiskRatio"].as_str();
+        let Some(ratio) = told.and_then(|told| told.parse::<f64>().ok()) else { continue };
+        if (0.0..=1.0).contains(&ratio) {
+            fullest = Some(fullest.map_or(ratio, |other| other.max(ratio)));
+        }
+    }
+    if let Some(value) = fullest {
+        seen.levels.push(level(Gauge::Disk, "", "", value));
+    }
+}
+
+/// Adds how far each group of a topic is behind, and how many it has given up.
+async fn groups(desks: &[Desk], topic: &str, seen: &mut Inspection) {
+    let mut lags: BTreeMap<String, i64> = BTreeMap::new();
+    let mut dead: BTreeMap<String, i64> = BTreeMap::new();
+    for desk in desks {
+        let Ok(body) = desk.ask(GROUPS, &[("topic", topic)], b"").await else { continue };
+        let table: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let groups = table["groupList"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        for group in groups.take(MOST) {
+            let asked = [("consumerGroup", group), ("topic", topic)];
+            if let Ok(body) = desk.ask(CONSUME_STATS, &asked, b"").await {
+                let behind = between(&body, "consumerOffset", "brokerOffset");
+                *lags.entry(group.to_owned()).or_default() += behind;
+            }
+            let grave = format!("%DLQ%{group}");
+            if let Ok(body) = desk.ask(TOPIC_STATS, &[("topic", &grave)], b"").await {
+                let kept = between(&body, "minOffset", "maxOffset");
+                *dead.entry(group.to_owned()).or_default() += kept;
+            }
+        }
+    }
+    for (gauge, values) in [(Gauge::Lag, lags), (Gauge::Dead, dead)] {
+        for (group, value) in values {
+            seen.levels.push(level(gauge, topic, &group, value as f64));
+        }
+    }
+}
+
+fn between(body: &[u8], low: &str, high: &str) -> i64 {
+    let text = String::from_utf8_lossy(body);
+    let pairs = numbers(&text, low).into_iter().zip(numbers(&text, high));
+    pairs.map(|(low, high)| (high - low.max(0)).max(0)).sum()
+}
+
+fn level(gauge: Gauge, topic: &str, group: &str, value: f64) -> Level {
+    Level { gauge, topic: topic.to_owned(), group: group.to_owned(), value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(pairs: &[(&str, &str)]) -> (Durability, Vec<Finding>) {
+        judge("a", &settings(pairs.iter().map(|(k, v)| format!("{k}={v}\n")).collect::<String>().as_bytes()))
+    }
+
+    #[test]
+    fn a_receipt_is_worth_what_the_settings_wait_for() {
+        let cases: [(Durability, &[(&str, &str)]); 7] = [
+            (Durability::BestEffort, &[]),
+            (Durability::BestEffort, &[("flushDiskType", "ASYNC_FLUSH")]),
+            (Durability::Durable, &[("flushDiskType", "SYNC_FLUSH")]),
+            (
+                Durability::Durable,
+                &[("flushDiskType", "SYNC_FLUSH"), ("brokerRole", "SYNC_MASTER")],
+            ),
+            (Durability::Replicated, &[("brokerRole", "SYNC_MASTER"), ("inSyncReplicas", "2")]),
+            (
+                Durability::BestEffort,
+                &[
+                    ("brokerRole", "SYNC_MASTER"),
+                    ("inSyncReplicas", "2"),
+                    ("enableAutoInSyncReplicas", "true"),
+                ],
+            ),
+            (Durability::Replicated, &[("enableDLegerCommitLog", "true")]),
+        ];
+        for (expected, pairs) in cases {
+            assert_eq!(class(pairs).0, expected, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_setting_risks_is_told_with_what_to_set_instead() {
+        let (_, findings) = class(&[("flushDiskType", "ASYNC_FLUSH"), ("brokerRole", "SYNC_MASTER")]);
+        assert!(findings.iter().all(|finding| finding.grade == Grade::Warn));
+        let told = findings.iter().map(|it| it.detail.as_str()).collect::<String>();
+        assert!(told.contains("SYNC_FLUSH") && told.contains("inSyncReplicas=2"), "{told}");
+    }
+
+    #[test]
+    fn masters_are_read_from_what_a_name_server_tells() {
+        let told = r#"{"brokerAddrTable":{"a":{"brokerAddrs":{0:"127.0.0.1:1",1:"127.0.0.1:2"},
+            "brokerName":"a"},"slave":{"brokerAddrs":{1:"127.0.0.1:3"}}}}"#;
+        assert_eq!(read_masters(told), [("a".to_owned(), "127.0.0.1:1".to_owned())]);
+        assert!(read_masters("nonsense").is_empty());
+    }
+}

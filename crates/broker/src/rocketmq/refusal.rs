@@ -1,0 +1,233 @@
+//! What an answer of a proxy, or its absence, means.
+//!
+//! It says "not taken in" only when that is certain. A proxy stands between: it may have lost its
+//! broker, or that broker's answer.
+
+use std::time::Duration;
+
+use event::{Cause, Code, Refusal};
+use tonic::Status;
+
+use super::wire::v2;
+use crate::width::Signal;
+
+/// Everything is as it should be; for a publish, SEND_OK.
+pub(super) const OK: i32 = 20000;
+/// The topic has no route, at the moment or at all.
+pub(super) const TOPIC_NOT_FOUND: i32 = 40402;
+/// There is nothing to hand out.
+pub(super) const MESSAGE_NOT_FOUND: i32 = 40401;
+/// The copy on another broker was not made. It is on this one.
+pub(super) const HA_NOT_AVAILABLE: i32 = 50002;
+
+const TYPE_CONFLICT: i32 = 40014;
+
+/// Judges a code that is not `OK`. `worked` tells whether the topic has worked not long ago: then
+/// one without a route has lost its broker, and its proxy with it the memory of it.
+pub(super) fn of(status: &v2::Status, topic: &str, worked: bool) -> Refusal {
+    let v2::Status { code, message } = status;
+    let said = format!("{code}: {message}");
+    let cause = |code| Cause::new(code, &said);
+    let down = |code, why: &str| Refusal::Down(Cause::new(code, format_args!("{why}: {said}")));
+    match *code {
+        40100 | 40200 => denied(&said),
+        40300 => Refusal::Retry(cause(Code::AuthRefused), None),
+        TOPIC_NOT_FOUND | TYPE_CONFLICT if worked && routeless(status) => {
+            down(Code::SinkDown, &format!("the topic {topic} has lost its broker"))
+        }
+        TOPIC_NOT_FOUND | TYPE_CONFLICT => Refusal::Retry(missing(status, topic), None),
+        41300..=41399 | 43100..=43199 => Refusal::Reject(cause(Code::TooLarge)),
+        40002 | 40004..=40007 | 40009 | 40012 | 40016 => Refusal::Reject(cause(Code::SinkRefused)),
+        50001 if too_large(message) => Refusal::Reject(cause(Code::TooLarge)),
+        50001 if unconnected(message) => down(Code::SinkDown, "the proxy cannot reach its broker"),
+        50001 if full(message) => down(Code::BrokerFull, "nothing was taken"),
+        42900 => Refusal::Retry(cause(Code::SinkBusy), None),
+        40800 | 50400 => unknown(Code::SinkTimeout, &said),
+        HA_NOT_AVAILABLE | 50401 | 50402 => unknown(Code::NotKept, &said),
+        // It did not look at the event: a call that it does not know, for example.
+        40000..=49999 | 50100..=50199 | 50500..=50599 => {
+            Refusal::Retry(cause(Code::SinkBroken), None)
+        }
+        _ => unknown(Code::SinkBroken, &said),
+    }
+}
+
+fn missing(status: &v2::Status, topic: &str) -> Cause {
+    let v2::Status { code, message } = status;
+    let todo = match routeless(status) {
+        true => "is not there, and a proxy makes none",
+        false => "was made for another type: set the sink's shape to it, or make it anew",
+    };
+    Cause::new(Code::TopicMissing, format_args!("the topic {topic} {todo}: {code}: {message}"))
+}
+
+/// Judges a call to `host` that brought no answer of the protocol.
+pub(super) fn without(status: &Status, host: &str) -> Refusal {
+    let said = format!("{host}: {}", chain(status));
+    if connecting(status) {
+        return Refusal::Down(Cause::new(Code::SinkDown, said));
+    }
+    match status.code() {
+        tonic::Code::Unauthenticated | tonic::Code::PermissionDenied => denied(&said),
+        tonic::Code::Unimplemented => Refusal::Down(Cause::new(
+            Code::SinkDown,
+            format_args!("{said}: this is no RocketMQ 5 proxy"),
+        )),
+        tonic::Code::DeadlineExceeded => unknown(Code::SinkTimeout, &said),
+        _ => unknown(Code::SinkBroken, &said),
+    }
+}
+
+/// Judges silence: a paused proxy, or one whose queue is full, answers nothing at all.
+pub(super) fn silent(host: &str, waited: Duration) -> Refusal {
+    let waited = waited.as_millis();
+    unknown(Code::SinkTimeout, &format!("{host}: no answer within {waited} ms"))
+}
+
+/// Says what a refusal tells about load.
+pub(super) fn load(refusal: &Refusal) -> Signal {
+    match refusal {
+        Refusal::Retry(cause, _) if cause.code == Code::SinkBusy => Signal::Overloaded,
+        Refusal::Unknown(cause) if cause.code == Code::SinkTimeout => Signal::Overloaded,
+        Refusal::Unknown(_) => Signal::Failed,
+        _ => Signal::Silent,
+    }
+}
+
+/// Tells whether a topic has no route, as a publish and a query say it.
+pub(super) fn routeless(status: &v2::Status) -> bool {
+    status.code == TOPIC_NOT_FOUND
+        || status.code == TYPE_CONFLICT && status.message.contains("UNSPECIFIED")
+}
+
+/// Tells whether a refused batch may be taken one by one: it was the fault of one of them, or of
+/// all together.
+pub(super) fn divisible(refusal: &Refusal) -> bool {
+    matches!(refusal, Refusal::Reject(_))
+}
+
+fn denied(said: &str) -> Refusal {
+    let todo = "look at access_key and secret_key, at the user and its rights";
+    Refusal::Down(Cause::new(Code::AuthRefused, format_args!("not let in: {said}: {todo}")))
+}
+
+fn unknown(code: Code, said: &str) -> Refusal {
+    Refusal::Unknown(Cause::new(code, format_args!("it may have arrived: {said}")))
+}
+
+fn too_large(message: &str) -> bool {
+    message.contains("size exceed")
+}
+
+/// The broker's words when its disk is full, or a file cannot be made.
+fn full(message: &str) -> bool {
+    message.contains("service not available now") || message.contains("create mapped file failed")
+}
+
+/// The proxy's own words when it has no connection to the broker: nothing went out.
+fn unconnected(message: &str) -> bool {
+    message.contains("connect to") && message.contains("failed")
+}
+
+fn connecting(status: &Status) -> bool {
+    let mut next = std::error::Error::source(status);
+    while let Some(error) = next {
+        if error.is::<tonic::ConnectError>() {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
+fn chain(status: &Status) -> String {
+    let mut text = status.message().to_owned();
+    let mut next = std::error::Error::source(status);
+    while let Some(error) = next {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text += ": ";
+            text += &more;
+        }
+        next = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judge(code: i32, message: &str, worked: bool) -> Refusal {
+        of(&v2::Status { code, message: message.to_owned() }, "t", worked)
+    }
+
+    fn kind(refusal: &Refusal) -> &'static str {
+        match refusal {
+            Refusal::Down(_) => "down",
+            Refusal::Retry(..) => "retry",
+            Refusal::Reject(_) => "reject",
+            Refusal::Unknown(_) => "unknown",
+            Refusal::Held => "held",
+        }
+    }
+
+    #[test]
+    fn each_code_has_its_reaction() {
+        let cases: [(&str, &[i32]); 4] = [
+            ("down", &[40100, 40200]),
+            (
+                "retry",
+                &[40000, 40001, 40014, 40015, 40017, 40300, 40400, 40402, 42800, 42900, 50100],
+            ),
+            ("reject", &[40002, 40004, 40005, 40006, 40007, 40009, 40012, 41301, 41302, 43101]),
+            ("unknown", &[0, 30000, 40800, 50000, 50001, 50002, 50400, 50401, 50402, 60000]),
+        ];
+        for (expected, codes) in cases {
+            for &code in codes {
+                assert_eq!(kind(&judge(code, "", false)), expected, "{code}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_topic_that_has_worked_has_lost_its_broker_and_another_is_asked_for_again() {
+        let unspecified = "message type conflicts, expected type is UNSPECIFIED";
+        for (code, message) in [(40402, "no route"), (40014, unspecified)] {
+            assert_eq!(kind(&judge(code, message, true)), "down", "{code}");
+            assert_eq!(kind(&judge(code, message, false)), "retry", "{code}");
+        }
+        // A shape that does not fit is a mistake of the config, not of the event.
+        let known = "the topic's expected type is NORMAL but got FIFO";
+        assert_eq!(kind(&judge(40014, known, true)), "retry");
+    }
+
+    #[test]
+    fn an_inner_error_is_read_by_its_words_and_unknown_without_them() {
+        let down = judge(50001, "connect to 127.0.0.1:10911 failed", false);
+        assert_eq!(kind(&down), "down");
+        let large = judge(50001, "message body size exceeded", false);
+        assert_eq!(kind(&large), "reject");
+        let full = judge(50001, "service not available now. the broker's disk is full", false);
+        assert!(matches!(full, Refusal::Down(cause) if cause.code == Code::BrokerFull));
+        assert_eq!(kind(&judge(50001, "NullPointerException", false)), "unknown");
+    }
+
+    #[test]
+    fn load_is_told_by_a_busy_broker_and_by_silence() {
+        assert_eq!(load(&judge(42900, "", false)), Signal::Overloaded);
+        assert_eq!(load(&silent("a:1", Duration::from_secs(1))), Signal::Overloaded);
+        assert_eq!(load(&judge(50001, "", false)), Signal::Failed);
+        assert_eq!(load(&judge(40002, "", false)), Signal::Silent);
+    }
+
+    #[test]
+    fn a_call_that_broke_off_may_have_arrived_and_one_that_met_no_proxy_has_not() {
+        assert_eq!(kind(&without(&Status::unavailable("gone away"), "a:1")), "unknown");
+        assert_eq!(kind(&without(&Status::cancelled(""), "a:1")), "unknown");
+        assert_eq!(kind(&without(&Status::unimplemented(""), "a:1")), "down");
+        let connect = tonic::ConnectError("refused".into());
+        let status = Status::from_error(Box::new(connect));
+        assert_eq!(kind(&without(&status, "a:1")), "down", "{status:?}");
+    }
+}

@@ -1,0 +1,194 @@
+//! Publishing to RocketMQ through its proxy. Only SEND_OK is a receipt.
+//!
+//! FIFO and delayed events go one per request: of a request with several, a proxy ignores the
+//! group, and a later one overtook an earlier one. Normal events share requests (see `batch`).
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use event::{Answer, Cause, Code, Event, Inspection, Receipt, Refusal, Sink};
+use tokio::time::{Instant, timeout};
+
+use super::address::{self, Places};
+use super::letter::Letters;
+use super::topics::Topics;
+use super::wire::{Line, resource, v2};
+use super::{Access, Options, Shape, batch, inspect, refusal};
+use crate::gate::Gate;
+use crate::keyed::{self, Offered, Until};
+use crate::width::Signal;
+
+/// Publishes events.
+pub struct RocketMq {
+    pub(super) access: Access,
+    pub(super) places: Places,
+    pub(super) timeout: Duration,
+    pub(super) topics: Topics,
+    pub(super) letters: Letters,
+    pub(super) until: Until,
+    pub(super) gate: Arc<Gate>,
+    line: Line,
+    /// Whether it was told that copies are missing; told once, until all is well again.
+    alone: AtomicBool,
+}
+
+impl RocketMq {
+    /// Checks the options. Nothing is connected yet.
+    pub fn new(options: Options) -> Result<RocketMq, Cause> {
+        let Options { access, topic, shape, manner } = options;
+        let places = address::read(&access.url)?;
+        if manner.timeout.is_zero() {
+            return Err(Cause::new(Code::ConfigInvalid, "timeout: it must be longer than 0"));
+        }
+        let line = Line::new(&access, &places, manner.timeout)?;
+        let destination = format!("rocketmq://{}", places.proxies.join(","));
+        let gate = manner.gates.of(&destination, manner.concurrency);
+        let (until, timeout) = (manner.until(), manner.timeout);
+        let letters = Letters { source: manner.source, topic, shape };
+        let (topics, alone) = (Topics::default(), AtomicBool::new(false));
+        Ok(RocketMq { access, places, timeout, topics, letters, until, gate, line, alone })
+    }
+
+    async fn offer(&self, event: &Event) -> Offered {
+        match self.letters.write(event) {
+            Ok(letter) => self.post(vec![letter]).await,
+            Err(cause) => (Err(Refusal::Reject(cause)), Signal::Silent),
+        }
+    }
+
+    /// Sends letters of one topic in one request: all of them are taken, or none.
+    pub(super) async fn post(&self, letters: Vec<v2::Message>) -> Offered {
+        let topic = letters.first().and_then(|letter| letter.topic.as_ref());
+        let topic = topic.map(|topic| topic.name.clone()).unwrap_or_default();
+        let began = Instant::now();
+        let answer = self.send(letters, &topic).await;
+        let signal = match &answer {
+            Ok(_) => Signal::Good(began.elapsed()),
+            Err(refusal) => refusal::load(refusal),
+        };
+        (answer, signal)
+    }
+
+    async fn send(&self, letters: Vec<v2::Message>, topic: &str) -> Answer {
+        let mut call = self.line.call();
+        let host = self.line.host(call.turn);
+        let request = v2::SendMessageRequest { messages: letters };
+        let response = match timeout(self.timeout, call.client.send_message(request)).await {
+            Ok(Ok(response)) => response.into_inner(),
+            Ok(Err(status)) => {
+                self.line.leave(call.turn);
+                return Err(refusal::without(&status, host));
+            }
+            Err(_) => {
+                self.line.leave(call.turn);
+                return Err(refusal::silent(host, self.timeout));
+            }
+        };
+        let answer = self.read(response, topic);
+        // Another proxy may have what this one has lost; a single one is not left for it.
+        if self.line.several() && matches!(&answer, Err(Refusal::Down(_) | Refusal::Unknown(_))) {
+            self.line.leave(call.turn);
+        }
+        answer
+    }
+
+    fn read(&self, response: v2::SendMessageResponse, topic: &str) -> Answer {
+        let v2::SendMessageResponse { status, entries } = response;
+        let fine = |status: &v2::Status| status.code == refusal::OK;
+        let statuses = entries.iter().filter_map(|entry| entry.status.as_ref());
+        // The status of the whole may speak of several results; those of the entries are exact.
+        let bad = statuses.clone().find(|status| !fine(status));
+        let bad = bad.or_else(|| status.as_ref().filter(|status| !fine(status)));
+        if let Some(bad) = bad {
+            return Err(self.judge(bad, topic));
+        }
+        let Some(entry) = entries.into_iter().next() else {
+            let nothing = "it may have arrived: the proxy answered without a result";
+            return Err(Refusal::Unknown(Cause::new(Code::SinkBroken, nothing)));
+        };
+        self.topics.worked(topic);
+        if self.alone.swap(false, Ordering::Relaxed) {
+            tracing::info!("RocketMQ has a second copy of new events again");
+        }
+        let broker_id = Some(entry.message_id).filter(|id| !id.is_empty());
+        Ok(Receipt { broker_id })
+    }
+
+    fn judge(&self, status: &v2::Status, topic: &str) -> Refusal {
+        if status.code == refusal::HA_NOT_AVAILABLE && !self.alone.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                topic,
+                "RocketMQ has no second copy of new events: its master is alone; events stay \
+                 unsettled until a slave is back"
+            );
+        }
+        let worked = refusal::routeless(status) && self.topics.missing(topic);
+        refusal::of(status, topic, worked)
+    }
+
+    /// Asks where a topic is.
+    pub(super) async fn route(&self, topic: &str) -> Result<v2::QueryRouteResponse, Refusal> {
+        let mut call = self.line.call();
+        let host = self.line.host(call.turn);
+        let endpoints = Some(self.line.endpoints());
+        let request = v2::QueryRouteRequest { topic: resource(topic), endpoints };
+        match timeout(self.timeout, call.client.query_route(request)).await {
+            Ok(Ok(response)) => Ok(response.into_inner()),
+            Ok(Err(status)) => {
+                self.line.leave(call.turn);
+                Err(refusal::without(&status, host))
+            }
+            Err(_) => {
+                self.line.leave(call.turn);
+                Err(refusal::silent(host, self.timeout))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for RocketMq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RocketMq").field("places", &self.places).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Sink for RocketMq {
+    async fn publish(&self, events: &[Event]) -> Vec<Answer> {
+        match self.letters.shape {
+            Shape::Normal => batch::publish(self, events).await,
+            Shape::Fifo | Shape::Delay => {
+                keyed::publish(events, &self.gate, &self.until, |event| self.offer(event)).await
+            }
+        }
+    }
+
+    /// Asks for the route of a topic that has worked. That there is none is an answer too, unless
+    /// it was there a moment ago.
+    async fn probe(&self) -> Result<(), Refusal> {
+        const ANY: &str = "postbox-probe";
+        let topic = self.topics.all().into_iter().next().unwrap_or_else(|| ANY.to_owned());
+        let status = match self.route(&topic).await {
+            Ok(response) => response.status.unwrap_or_default(),
+            // Silence is no answer: it cannot take events either.
+            Err(Refusal::Unknown(cause)) => return Err(Refusal::Down(cause)),
+            Err(refusal) => return Err(refusal),
+        };
+        match self.judge(&status, &topic) {
+            down @ Refusal::Down(_) if status.code != refusal::OK => Err(down),
+            _ => Ok(()),
+        }
+    }
+
+    async fn inspect(&self) -> Result<Inspection, Refusal> {
+        self.probe().await?;
+        Ok(inspect::inspect(self).await)
+    }
+
+    async fn close(&self) {
+        self.line.close();
+    }
+}

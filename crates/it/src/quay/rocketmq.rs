@@ -1,0 +1,271 @@
+//! RocketMQ as the suites need it: FIFO topics and groups made by the broker's own protocol, for a
+//! proxy makes none.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use async_trait::async_trait;
+use broker::manner::{Manner, Naming, Subscription};
+use broker::rocketmq::remoting::Desk;
+use broker::rocketmq::{Access, Options, RocketMq, RocketMqFeed, Shape, TRAITS};
+use broker::traits::Traits;
+use event::{Event, EventId, Feed, Millis, Secret, Sink};
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::{Quay, WRONG};
+use crate::instance::Instance;
+use crate::line::Line;
+use crate::world::need;
+
+/// How long a server may take until it answers.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// How long to wait between two looks.
+const LOOK: Duration = Duration::from_millis(100);
+
+const MAKE_TOPIC: i32 = 17;
+const MAKE_GROUP: i32 = 200;
+const SEND: i32 = 10;
+const ROUTE: i32 = 105;
+
+/// The user of a broker that asks for one, and its secret.
+const USER: &str = "postbox";
+const SECRET: &str = "s3cret-of-the-broker";
+
+/// What lets a broker ask who comes.
+const GUARDED: &[&str] = &[
+    "broker.authenticationEnabled=true",
+    "broker.authenticationProvider=org.apache.rocketmq.auth.authentication.provider.\
+     DefaultAuthenticationProvider",
+    "broker.authenticationMetadataProvider=org.apache.rocketmq.auth.authentication.provider.\
+     LocalAuthenticationMetadataProvider",
+    "broker.initAuthenticationUser={\"username\":\"postbox\",\"password\":\"s3cret-of-the-broker\"}",
+    "broker.innerClientAuthenticationCredentials={\"accessKey\":\"postbox\",\"secretKey\":\
+     \"s3cret-of-the-broker\"}",
+    "proxy.authenticationEnabled=true",
+    "proxy.authenticationProvider=org.apache.rocketmq.auth.authentication.provider.\
+     DefaultAuthenticationProvider",
+    "proxy.authenticationMetadataProvider=org.apache.rocketmq.proxy.auth.\
+     ProxyAuthenticationMetadataProvider",
+    "proxy.innerClientAuthenticationCredentials={\"accessKey\":\"postbox\",\"secretKey\":\
+     \"s3cret-of-the-broker\"}",
+];
+
+/// One RocketMQ.
+pub struct RocketMqQuay {
+    /// Where its proxy listens, with its name server.
+    pub access: Access,
+    broker: Desk,
+    names: Desk,
+    instance: Option<Mutex<Instance>>,
+}
+
+/// Uses the server of the world.
+pub async fn shared() -> RocketMqQuay {
+    let server = need("rocketmq");
+    let (names, broker) = (server.detail("names"), server.detail("broker"));
+    RocketMqQuay::new(server.detail("url"), names, broker, None, None)
+}
+
+/// Starts a server of its own.
+pub async fn own() -> RocketMqQuay {
+    own_with(&[], None).await
+}
+
+/// Starts a server of its own that lets nobody in without a key.
+pub async fn guarded() -> RocketMqQuay {
+    own_with(GUARDED, Some((USER.to_owned(), Secret::new(SECRET)))).await
+}
+
+/// Starts a server of its own with other settings: `broker.KEY=VALUE` or `proxy.KEY=VALUE`.
+pub async fn own_with(settings: &[&str], keys: Option<(String, Secret)>) -> RocketMqQuay {
+    let instance = Instance::start_with("rocketmq", settings).expect("a server starts");
+    let [_, names, _, broker] = instance.ports.map(|port| format!("127.0.0.1:{port}"));
+    let url = instance.url.clone();
+    let quay = RocketMqQuay::new(&url, &names, &broker, keys, Some(Mutex::new(instance)));
+    quay.answers().await.expect("the server answers");
+    quay
+}
+
+impl RocketMqQuay {
+    fn new(
+        url: &str,
+        names: &str,
+        broker: &str,
+        keys: Option<(String, Secret)>,
+        instance: Option<Mutex<Instance>>,
+    ) -> RocketMqQuay {
+        let desk = |address: &str| Desk {
+            address: address.to_owned(),
+            keys: keys.clone(),
+            patience: Duration::from_secs(20),
+        };
+        let (broker, names_desk) = (desk(broker), desk(names));
+        let access = Access { url: format!("{url}?nameserver={names}"), keys };
+        RocketMqQuay { access, broker, names: names_desk, instance }
+    }
+
+    /// Makes the options of a sink.
+    pub fn options(&self, manner: Manner, shape: Shape) -> Options {
+        Options { access: self.access.clone(), topic: Naming::default(), shape, manner }
+    }
+
+    /// Makes a topic of a type (`FIFO`, `NORMAL`, `DELAY`), and returns when it can be found.
+    pub async fn make_topic(&self, topic: &str, kind: &str) -> Result<()> {
+        let attributes = format!("+message.type={kind}");
+        let fields = [
+            ("topic", topic),
+            ("defaultTopic", "TBW102"),
+            ("readQueueNums", "4"),
+            ("writeQueueNums", "4"),
+            ("perm", "6"),
+            ("topicFilterType", "SINGLE_TAG"),
+            ("topicSysFlag", "0"),
+            ("order", "false"),
+            ("attributes", &attributes),
+        ];
+        self.broker.ask(MAKE_TOPIC, &fields, b"").await?;
+        let until = Instant::now() + PATIENCE;
+        while let Err(silence) = self.names.ask(ROUTE, &[("topic", topic)], b"").await {
+            ensure!(Instant::now() < until, "the topic cannot be found: {silence}");
+            sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// Makes a group, which keeps order or does not.
+    pub async fn make_group(&self, group: &str, fifo: bool) -> Result<()> {
+        let config = json!({
+            "groupName": group, "consumeEnable": true, "consumeFromMinEnable": true,
+            "consumeBroadcastEnable": true, "consumeMessageOrderly": fifo, "retryQueueNums": 1,
+            "retryMaxTimes": 16, "brokerId": 0, "whichBrokerWhenConsumeSlowly": 1,
+            "notifyConsumerIdsChangedEnable": true,
+        });
+        self.broker.ask(MAKE_GROUP, &[], config.to_string().as_bytes()).await?;
+        Ok(())
+    }
+
+    /// Returns where its proxy listens.
+    pub fn address(&self) -> Result<SocketAddr> {
+        let rest = self.access.url.trim_start_matches("rocketmq://");
+        let host = rest.split('?').next().context("a host")?;
+        Ok(host.parse()?)
+    }
+
+    /// Waits until an event can be published.
+    async fn answers(&self) -> Result<()> {
+        const TOPIC: &str = "quay-answers";
+        let until = Instant::now() + PATIENCE;
+        let manner = Manner { timeout: Duration::from_secs(5), ..Manner::new("it") };
+        let sink = RocketMq::new(self.options(manner, Shape::Fifo)).map_err(anyhow::Error::msg)?;
+        loop {
+            let made = self.make_topic(TOPIC, "FIFO").await;
+            let published = match made {
+                Ok(()) => sink.publish(&[Event::new(TOPIC, "Asked", "{}").key("k")]).await,
+                Err(_) => Vec::new(),
+            };
+            if published.iter().any(Result::is_ok) {
+                sink.close().await;
+                return Ok(());
+            }
+            self.instance()?.lives()?;
+            ensure!(Instant::now() < until, "it does not answer: {published:?}");
+            sleep(LOOK).await;
+        }
+    }
+
+    fn instance(&self) -> Result<MutexGuard<'_, Instance>> {
+        let own = self.instance.as_ref().context("the world's server is everybody's")?;
+        Ok(own.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn sink_with(&self, access: Access, manner: Manner) -> Result<Arc<dyn Sink>> {
+        let options = Options { access, ..self.options(manner, Shape::Fifo) };
+        Ok(Arc::new(RocketMq::new(options).map_err(anyhow::Error::msg)?))
+    }
+}
+
+#[async_trait]
+impl Quay for RocketMqQuay {
+    fn traits(&self) -> Traits {
+        TRAITS
+    }
+
+    fn secrets(&self) -> Vec<String> {
+        self.access.keys.iter().map(|(_, secret)| secret.reveal().to_owned()).collect()
+    }
+
+    async fn topic(&self, group: &str) -> Result<String> {
+        let topic = format!("topic-{}", EventId::new());
+        self.make_topic(&topic, "FIFO").await?;
+        self.join(group, &topic).await?;
+        Ok(topic)
+    }
+
+    async fn join(&self, group: &str, _topic: &str) -> Result<()> {
+        self.make_group(group, true).await
+    }
+
+    async fn sink(&self, manner: Manner) -> Result<Arc<dyn Sink>> {
+        self.sink_with(self.access.clone(), manner)
+    }
+
+    async fn feed(&self, subscription: Subscription) -> Result<Arc<dyn Feed>> {
+        let feed = RocketMqFeed::new(&self.access, subscription).map_err(anyhow::Error::msg)?;
+        Ok(Arc::new(feed))
+    }
+
+    async fn dead(&self, group: &str, _topic: &str, reader: &str) -> Result<Option<String>> {
+        self.make_group(reader, false).await?;
+        Ok(Some(format!("%DLQ%{group}")))
+    }
+
+    async fn foreign(&self, topic: &str, bytes: &[u8]) -> Result<()> {
+        let now = Millis::now().0.to_string();
+        let fields = [
+            ("producerGroup", "foreign"),
+            ("topic", topic),
+            ("defaultTopic", "TBW102"),
+            ("defaultTopicQueueNums", "4"),
+            ("queueId", "0"),
+            ("sysFlag", "0"),
+            ("bornTimestamp", &now),
+            ("flag", "0"),
+            ("properties", ""),
+            ("reconsumeTimes", "0"),
+            ("unitMode", "false"),
+            ("batch", "false"),
+        ];
+        self.broker.ask(SEND, &fields, bytes).await?;
+        Ok(())
+    }
+
+    async fn stranger(&self, manner: Manner) -> Result<Option<Arc<dyn Sink>>> {
+        let Some((user, _)) = self.access.keys.clone() else { return Ok(None) };
+        let keys = Some((user, Secret::new(WRONG)));
+        self.sink_with(Access { keys, ..self.access.clone() }, manner).map(Some)
+    }
+
+    async fn detour(&self, manner: Manner) -> Result<(Line, Arc<dyn Sink>)> {
+        let line = Line::open(self.address()?).await?;
+        let url = format!("rocketmq://{}", line.address());
+        let sink = self.sink_with(Access { url, ..self.access.clone() }, manner)?;
+        Ok((line, sink))
+    }
+
+    async fn pause(&self, paused: bool) -> Result<()> {
+        self.instance()?.pause(paused)
+    }
+
+    async fn restart(&self) -> Result<()> {
+        {
+            let mut instance = self.instance()?;
+            instance.kill()?;
+            instance.revive()?;
+        }
+        self.answers().await
+    }
+}

@@ -1,0 +1,199 @@
+//! RocketMQ: the contracts on the real broker and proxy, and what only it has.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use broker::manner::{Manner, Subscription};
+use broker::rocketmq::{RocketMq, RocketMqFeed, Shape};
+use event::{Answer, Code, Durability, Event, EventId, Feed, Gauge, Millis, Refusal, Sink};
+use it::quay::Quay;
+use it::quay::rocketmq::{RocketMqQuay, guarded, own_with, shared};
+
+it::sink_contract!(it::quay::rocketmq::shared, it::quay::rocketmq::own);
+it::feed_contract!(it::quay::rocketmq::shared, it::quay::rocketmq::own);
+
+const PATIENCE: Duration = Duration::from_secs(90);
+
+fn manner() -> Manner {
+    Manner { timeout: Duration::from_secs(30), ..Manner::new("orders") }
+}
+
+fn sink(quay: &RocketMqQuay, shape: Shape) -> RocketMq {
+    RocketMq::new(quay.options(manner(), shape)).expect("the options are right")
+}
+
+async fn topic(quay: &RocketMqQuay, kind: &str) -> String {
+    let topic = format!("topic-{}", EventId::new());
+    quay.make_topic(&topic, kind).await.expect("a topic is made");
+    topic
+}
+
+async fn feed(quay: &RocketMqQuay, topic: &str, fifo: bool) -> RocketMqFeed {
+    let group = format!("group-{}", EventId::new());
+    quay.make_group(&group, fifo).await.expect("a group is made");
+    RocketMqFeed::new(&quay.access, Subscription::new(group, &[topic])).expect("it is right")
+}
+
+/// Takes events in until all of these have come; returns them in their order.
+async fn all(feed: &RocketMqFeed, count: usize) -> Vec<Event> {
+    let until = Instant::now() + PATIENCE;
+    let mut come: Vec<Event> = Vec::new();
+    while come.len() < count {
+        assert!(Instant::now() < until, "{} of {count} came", come.len());
+        if let Ok(Some(delivery)) = feed.next(Duration::from_secs(1)).await {
+            let event = delivery.event.expect("only events were published");
+            feed.ack(delivery.handle).await.expect("it is in hand");
+            if come.iter().all(|known| known.id != event.id) {
+                come.push(event);
+            }
+        }
+    }
+    come
+}
+
+fn cause_of(answer: &Answer) -> Option<(&'static str, Code)> {
+    match answer {
+        Err(Refusal::Reject(cause)) => Some(("reject", cause.code)),
+        Err(Refusal::Retry(cause, _)) => Some(("retry", cause.code)),
+        Err(Refusal::Down(cause)) => Some(("down", cause.code)),
+        Err(Refusal::Unknown(cause)) => Some(("unknown", cause.code)),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn normal_events_share_requests_and_one_bad_one_is_nobody_elses_end() {
+    let quay = shared().await;
+    let topic = topic(&quay, "NORMAL").await;
+    let sink = sink(&quay, Shape::Normal);
+    let mut events: Vec<Event> =
+        (0..100).map(|n| Event::new(&*topic, "Counted", format!("{{\"n\": {n}}}"))).collect();
+    // More properties than RocketMQ takes; only it knows that.
+    for n in 0..200 {
+        events[40].headers.0.insert(format!("h{n}"), "1".into());
+    }
+    let answers = sink.publish(&events).await;
+    assert_eq!(cause_of(&answers[40]), Some(("reject", Code::TooLarge)), "{:?}", answers[40]);
+    let others = answers.iter().enumerate().filter(|(place, _)| *place != 40);
+    for (place, answer) in others {
+        let receipt = answer.as_ref().unwrap_or_else(|refusal| panic!("{place}: {refusal:?}"));
+        assert_eq!(receipt.broker_id, Some(events[place].id.to_string()));
+    }
+    let feed = feed(&quay, &topic, false).await;
+    let come = all(&feed, 99).await;
+    assert!(come.iter().all(|event| event.id != events[40].id));
+    feed.close().await;
+}
+
+#[tokio::test]
+async fn a_delayed_event_comes_at_its_moment() {
+    let quay = shared().await;
+    let topic = topic(&quay, "DELAY").await;
+    let (sink, feed) = (sink(&quay, Shape::Delay), feed(&quay, &topic, false).await);
+    let due = Millis::now() + Duration::from_secs(4);
+    let later = Event::new(&*topic, "Later", "{}").header("deliver-at", due.to_string());
+    let now = Event::new(&*topic, "Now", "{}");
+    let much_later = Millis::now() + Duration::from_secs(30 * 24 * 3600);
+    let never = Event::new(&*topic, "Never", "{}").header("deliver-at", much_later.to_string());
+    let answers = sink.publish(&[later.clone(), now.clone(), never]).await;
+    assert!(answers[0].is_ok() && answers[1].is_ok(), "{answers:?}");
+    assert_eq!(cause_of(&answers[2]), Some(("reject", Code::SinkRefused)), "{answers:?}");
+    let come = all(&feed, 2).await;
+    assert!(Millis::now() >= due, "it came too early");
+    assert_eq!(come.iter().map(|event| event.id).collect::<Vec<_>>(), [now.id, later.id]);
+    feed.close().await;
+}
+
+#[tokio::test]
+async fn a_shape_that_does_not_fit_its_topic_is_told_and_nothing_is_dead_for_it() {
+    let quay = shared().await;
+    let topic = topic(&quay, "NORMAL").await;
+    let event = Event::new(&*topic, "T", "{}").key("k");
+    let answers = sink(&quay, Shape::Fifo).publish(&[event]).await;
+    assert_eq!(cause_of(&answers[0]), Some(("retry", Code::TopicMissing)), "{answers:?}");
+    let Err(Refusal::Retry(cause, _)) = &answers[0] else { panic!("{answers:?}") };
+    assert!(cause.detail.contains("shape") && cause.detail.contains(&topic), "{cause}");
+}
+
+#[tokio::test]
+async fn long_keys_odd_types_and_control_characters_are_carried() {
+    let quay = shared().await;
+    let topic = topic(&quay, "FIFO").await;
+    let (sink, feed) = (sink(&quay, Shape::Fifo), feed(&quay, &topic, true).await);
+    let events = [
+        Event::new(&*topic, "a|b\tc", "{}").key("k".repeat(300)),
+        Event::new(&*topic, " ", "{}").key("two\nlines 100%"),
+        Event::new(&*topic, "T", "{}").key(" ").header("note", "a\tb%0A"),
+    ];
+    let answers = sink.publish(&events).await;
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    for event in all(&feed, 3).await {
+        let put = events.iter().find(|put| put.id == event.id).expect("it was put");
+        assert_eq!(&event, put);
+    }
+    feed.close().await;
+}
+
+#[tokio::test]
+async fn a_second_proxy_is_used_when_the_first_is_gone() {
+    let quay = shared().await;
+    let topic = topic(&quay, "FIFO").await;
+    let mut options = quay.options(manner(), Shape::Fifo);
+    // Nobody listens at the first.
+    let address = quay.address().expect("an address");
+    options.access.url = format!("rocketmq://127.0.0.1:1,{address}");
+    let sink = RocketMq::new(options).expect("the options are right");
+    let event = [Event::new(&*topic, "T", "{}").key("k")];
+    let first = sink.publish(&event).await;
+    assert!(matches!(first[0], Err(Refusal::Down(_))), "{first:?}");
+    let second = sink.publish(&event).await;
+    assert!(second[0].is_ok(), "{second:?}");
+}
+
+#[tokio::test]
+async fn a_broker_that_asks_for_keys_lets_in_who_has_them_and_nobody_else() {
+    let quay = guarded().await;
+    it::suite::sink::limits::a_stranger_is_refused_and_no_secret_is_told(&quay).await;
+    let stranger = quay.stranger(manner()).await.expect("it is right").expect("it has keys");
+    let answers = stranger.publish(&[Event::new("t", "T", "{}").key("k")]).await;
+    assert_eq!(cause_of(&answers[0]), Some(("down", Code::AuthRefused)), "{answers:?}");
+    let seen = sink(&quay, Shape::Fifo).inspect().await.expect("it tells");
+    assert!(seen.levels.iter().any(|level| level.gauge == Gauge::Disk), "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_look_tells_what_a_receipt_is_worth_by_the_brokers_own_settings() {
+    let quay = own_with(&["broker.flushDiskType=SYNC_FLUSH"], None).await;
+    let topic = topic(&quay, "FIFO").await;
+    let (sink, feed) = (sink(&quay, Shape::Fifo), feed(&quay, &topic, true).await);
+    let events: Vec<Event> =
+        (0..3).map(|n| Event::new(&*topic, "T", "{}").key(n.to_string())).collect();
+    assert!(sink.publish(&events).await.iter().all(Result::is_ok));
+    all(&feed, 3).await;
+    feed.close().await;
+    assert!(sink.publish(&events[..1]).await.iter().all(Result::is_ok));
+    let seen = sink.inspect().await.expect("it tells");
+    assert_eq!(seen.durability, Durability::Durable, "{seen:?}");
+    assert!(seen.findings.iter().any(|it| it.detail.contains("inSyncReplicas=2")), "{seen:?}");
+    let lag = seen.levels.iter().find(|level| level.gauge == Gauge::Lag && level.topic == topic);
+    assert_eq!(lag.map(|level| level.value), Some(1.0), "{seen:?}");
+    // Without a name server nothing is known, so nothing is claimed.
+    let mut options = quay.options(manner(), Shape::Fifo);
+    options.access.url = format!("rocketmq://{}", quay.address().expect("an address"));
+    let blind = RocketMq::new(options).expect("the options are right");
+    let seen = blind.inspect().await.expect("it tells");
+    assert_eq!(seen.durability, Durability::BestEffort);
+    assert!(seen.findings.iter().any(|it| it.detail.contains("?nameserver=")), "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_group_that_is_not_there_is_told_with_what_to_do() {
+    let quay = shared().await;
+    let topic = topic(&quay, "FIFO").await;
+    let feed = RocketMqFeed::new(&quay.access, Subscription::new("nobody-made-this", &[&topic]));
+    let feed: Arc<dyn Feed> = Arc::new(feed.expect("it is right"));
+    let refused = feed.next(Duration::from_secs(30)).await;
+    let Err(Refusal::Down(cause)) = refused else { panic!("{refused:?}") };
+    assert!(cause.detail.contains("updateSubGroup"), "{cause}");
+    feed.close().await;
+}

@@ -1,0 +1,111 @@
+// RocketMQ in one process: name server, broker, and the proxy that speaks gRPC.
+//
+// It is told a folder and the ports of gRPC, of the name server, of the proxy's old protocol and of
+// the broker, which also takes the one two below. Further arguments, `broker.KEY=VALUE` and
+// `proxy.KEY=VALUE`, outdo what stands here.
+
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.stream.Collectors;
+
+public class One {
+    public static void main(String[] args) throws Exception {
+        Path home = Path.of(args[0]);
+        int grpc = Integer.parseInt(args[1]);
+        for (String folder : new String[] {"conf", "tmp", "store"})
+            Files.createDirectories(home.resolve(folder));
+        String names = "127.0.0.1:" + args[2];
+        Path conf = home.resolve("conf");
+        Path namesConf = write(conf.resolve("namesrv.conf"), lines(Map.of(
+            "listenPort", args[2], "bindAddress", "127.0.0.1")));
+        Map<String, String> broker = broker(home, names, args[4]);
+        Map<String, String> proxy = proxy(names, grpc, args[3]);
+        for (String more : Arrays.copyOfRange(args, 5, args.length)) {
+            String[] pair = more.split("=", 2);
+            if (pair[0].startsWith("broker.")) broker.put(pair[0].substring(7), pair[1]);
+            if (pair[0].startsWith("proxy.")) proxy.put(pair[0].substring(6), quoted(pair[1]));
+        }
+        proxy.put("brokerConfigPath", quoted(
+            write(conf.resolve("broker.conf"), lines(broker)).toString()));
+        Path proxyConf = write(conf.resolve("rmq-proxy.json"), json(proxy));
+        org.apache.rocketmq.namesrv.NamesrvStartup.main(new String[] {"-c", namesConf.toString()});
+        org.apache.rocketmq.proxy.ProxyStartup.main(
+            new String[] {"-pm", "local", "-pc", proxyConf.toString()});
+    }
+
+    private static Map<String, String> broker(Path home, String names, String port)
+            throws IOException {
+        Map<String, String> of = new LinkedHashMap<>();
+        of.put("brokerClusterName", "DefaultCluster");
+        of.put("brokerName", "broker-a");
+        of.put("brokerId", "0");
+        of.put("brokerIP1", "127.0.0.1");
+        of.put("bindAddress", "127.0.0.1");
+        of.put("listenPort", port);
+        of.put("haListenPort", free());
+        of.put("namesrvAddr", names);
+        of.put("storePathRootDir", home.resolve("store").toString());
+        of.put("storePathCommitLog", home.resolve("store/commitlog").toString());
+        // Small files: a fresh folder costs little.
+        of.put("mappedFileSizeCommitLog", "16777216");
+        of.put("mappedFileSizeConsumeQueue", "120000");
+        of.put("maxHashSlotNum", "20000");
+        of.put("maxIndexNum", "80000");
+        of.put("mappedFileSizeTimerLog", "1048576");
+        of.put("flushDiskType", "ASYNC_FLUSH");
+        of.put("diskMaxUsedSpaceRatio", "95");
+        of.put("autoCreateTopicEnable", "true");
+        of.put("autoCreateSubscriptionGroup", "true");
+        of.put("defaultTopicQueueNums", "4");
+        // By default the timer is compared byte by byte each second.
+        of.put("timerFlushIntervalMs", "30000");
+        of.put("reviveQueueNum", "1");
+        return of;
+    }
+
+    private static Map<String, String> proxy(String names, int grpc, String remoting) {
+        Map<String, String> of = new LinkedHashMap<>();
+        of.put("rocketMQClusterName", quoted("DefaultCluster"));
+        of.put("namesrvAddr", quoted(names));
+        of.put("localServeAddr", quoted("127.0.0.1"));
+        of.put("grpcServerPort", Integer.toString(grpc));
+        of.put("remotingListenPort", remoting);
+        // What is missing is asked for again soon.
+        of.put("topicRouteServiceCacheRefreshSeconds", "1");
+        of.put("topicConfigCacheRefreshSeconds", "1");
+        // Leases of seconds, so that tests need not wait for minutes.
+        of.put("minInvisibleTimeMillsForRecv", "1000");
+        return of;
+    }
+
+    private static String free() throws IOException {
+        try (ServerSocket one = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            return Integer.toString(one.getLocalPort());
+        }
+    }
+
+    private static Path write(Path file, String text) throws IOException {
+        return Files.writeString(file, text);
+    }
+
+    private static String lines(Map<String, String> of) {
+        return of.entrySet().stream().map(it -> it.getKey() + "=" + it.getValue() + "\n")
+            .collect(Collectors.joining());
+    }
+
+    private static String json(Map<String, String> of) {
+        return of.entrySet().stream().map(it -> quoted(it.getKey()) + ":" + it.getValue())
+            .collect(Collectors.joining(",", "{", "}"));
+    }
+
+    private static String quoted(String text) {
+        if (text.equals("true") || text.equals("false") || text.matches("[0-9]+")) return text;
+        return '"' + text.replace("\\", "\\\\").replace("\"", "\\\"") + '"';
+    }
+}
