@@ -207,6 +207,10 @@ macro_rules! promises {
         mod $name {
             use $suite as suite;
 
+            // Whoever names a function of the module around these means that one.
+            #[allow(unused_imports)]
+            use super::*;
+
             $(
                 #[tokio::test]
                 async fn $promise() {
