@@ -1,0 +1,203 @@
+//! What only Redis Streams have.
+
+use std::time::Duration;
+
+use broker::manner::{Manner, Subscription};
+use broker::redis::dead_stream;
+use event::{
+    Answer, Cause, Code, Durability, Event, Gauge, Grade, Inspection, Nack, Refusal, Sink,
+};
+use it::quay::Quay;
+use it::quay::redis::{RedisQuay, own_with, shared};
+use redis::{FromRedisValue, Value};
+
+async fn ask<T: FromRedisValue>(quay: &RedisQuay, words: &[&str]) -> T {
+    let mut asking = redis::Cmd::new();
+    words.iter().for_each(|word| {
+        asking.arg(word);
+    });
+    asking.query_async(&mut quay.client().await.unwrap()).await.unwrap()
+}
+
+async fn publish(sink: &dyn Sink, event: &Event) -> Answer {
+    sink.publish(std::slice::from_ref(event)).await.remove(0)
+}
+
+fn of(topic: &str) -> Event {
+    Event::new(topic, "Paid", r#"{"total": 42}"#).key("7")
+}
+
+fn cause(answer: Answer) -> (&'static str, Cause) {
+    match answer {
+        Err(Refusal::Down(cause)) => ("down", cause),
+        Err(Refusal::Retry(cause, _)) => ("retry", cause),
+        Err(Refusal::Reject(cause)) => ("reject", cause),
+        Err(Refusal::Unknown(cause)) => ("unknown", cause),
+        other => panic!("{other:?} has no cause"),
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_full_is_down_and_goes_on_when_there_is_room() {
+    let quay = own_with(&["--maxmemory", "1mb"]).await;
+    let sink = quay.sink(Manner::new("it")).await.unwrap();
+    let event = of("orders");
+    let (is, cause) = cause(publish(&*sink, &event).await);
+    assert_eq!((is, cause.code), ("down", Code::BrokerFull), "{cause}");
+    let _: Value = ask(&quay, &["CONFIG", "SET", "maxmemory", "0"]).await;
+    publish(&*sink, &event).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_replica_and_a_server_without_replicas_are_down() {
+    let quay = own_with(&["--min-replicas-to-write", "1"]).await;
+    let sink = quay.sink(Manner::new("it")).await.unwrap();
+    let (is, why) = cause(publish(&*sink, &of("orders")).await);
+    assert_eq!((is, why.code), ("down", Code::NotKept), "{why}");
+    let _: Value = ask(&quay, &["REPLICAOF", "127.0.0.1", "1"]).await;
+    let (is, why) = cause(publish(&*sink, &of("orders")).await);
+    assert_eq!((is, why.code), ("down", Code::SinkDown), "{why}");
+    let seen = sink.inspect().await.unwrap();
+    assert!(says(&seen, Grade::Bad, "replica"), "{seen:?}");
+}
+
+#[tokio::test]
+async fn what_is_larger_than_the_server_takes_is_rejected_before_it_is_written() {
+    let quay = own_with(&["--proto-max-bulk-len", "1mb"]).await;
+    let sink = quay.sink(Manner::new("it")).await.unwrap();
+    let large = Event::new("orders", "Large", "x".repeat((1 << 20) + 1));
+    let answers = sink.publish(&[of("orders"), large, of("orders")]).await;
+    let (is, cause) = cause(answers[1].clone());
+    assert_eq!((is, cause.code), ("reject", Code::TooLarge));
+    assert!(cause.detail.contains("1048577 bytes; the limit is 1048576"), "{cause}");
+    assert!(answers[0].is_ok() && answers[2].is_ok(), "{answers:?}");
+}
+
+#[tokio::test]
+async fn a_key_that_is_no_stream_refuses_its_own_events_only() {
+    let quay = shared().await;
+    let (taken, free) = (quay.topic("g").await.unwrap(), quay.topic("g").await.unwrap());
+    let _: Value = ask(&quay, &["SET", &taken, "no stream"]).await;
+    let sink = quay.sink(Manner::new("it")).await.unwrap();
+    let events = [Event::new(&*taken, "T", "{}"), Event::new(&*free, "T", "{}")];
+    let answers = sink.publish(&events).await;
+    let (is, cause) = cause(answers[0].clone());
+    assert_eq!((is, cause.code), ("retry", Code::SinkRefused), "{cause}");
+    assert!(cause.detail.contains(&taken) && answers[1].is_ok(), "{cause} {answers:?}");
+}
+
+#[tokio::test]
+async fn a_user_without_rights_is_told_which() {
+    let quay = shared().await;
+    let (name, stream) = (quay.topic("g").await.unwrap(), quay.topic("g").await.unwrap());
+    let rule = ["ACL", "SETUSER", &name, "on", ">narrow-of-redis", "~other*", "+@all"];
+    let _: Value = ask(&quay, &rule).await;
+    let address = quay.url.rsplit_once('@').unwrap().1;
+    let url = event::Secret::new(format!("redis://{name}:narrow-of-redis@{address}"));
+    let topic = broker::manner::Naming::default();
+    let options = broker::redis::Options { url, topic, manner: Manner::new("it") };
+    let sink = broker::redis::Redis::new(options).unwrap();
+    let (is, cause) = cause(publish(&sink, &of(&stream)).await);
+    assert_eq!((is, cause.code), ("retry", Code::AuthRefused), "{cause}");
+    assert!(!cause.detail.contains("narrow-of-redis"), "{cause}");
+    publish(&sink, &of("other")).await.unwrap();
+    let _: Value = ask(&quay, &["ACL", "DELUSER", &name]).await;
+}
+
+fn says(seen: &Inspection, grade: Grade, word: &str) -> bool {
+    seen.findings.iter().any(|it| it.grade == grade && it.detail.contains(word))
+}
+
+#[tokio::test]
+async fn a_class_is_what_the_settings_keep() {
+    let quay = own_with(&[]).await;
+    let sink = quay.sink(Manner::new("it")).await.unwrap();
+    let seen = sink.inspect().await.unwrap();
+    assert_eq!((seen.durability, seen.findings.len()), (Durability::Durable, 0), "{seen:?}");
+    assert!(seen.levels.iter().any(|level| level.gauge == Gauge::Disk), "{seen:?}");
+    let settings = [
+        (["appendfsync", "everysec"], "everysec"),
+        (["appendfsync", "no"], "power cut"),
+        (["appendonly", "no"], "restart"),
+    ];
+    for ([name, value], word) in settings {
+        let _: Value = ask(&quay, &["CONFIG", "SET", name, value]).await;
+        let seen = sink.inspect().await.unwrap();
+        assert_eq!(seen.durability, Durability::BestEffort, "{name} {value}");
+        assert!(says(&seen, Grade::Warn, word), "{seen:?}");
+    }
+    for words in [["maxmemory", "100mb"], ["maxmemory-policy", "allkeys-lru"]] {
+        let _: Value = ask(&quay, &["CONFIG", "SET", words[0], words[1]]).await;
+    }
+    let seen = sink.inspect().await.unwrap();
+    assert!(says(&seen, Grade::Warn, "noeviction"), "{seen:?}");
+}
+
+#[tokio::test]
+async fn lag_and_the_dead_are_told_and_nothing_is_trimmed() {
+    let quay = shared().await;
+    let topic = quay.topic("stock").await.unwrap();
+    let sink = quay.sink(Manner::new("it")).await.unwrap();
+    for _ in 0..3 {
+        publish(&*sink, &of(&topic)).await.unwrap();
+    }
+    let feed = quay.feed(Subscription::new("stock", &[&topic])).await.unwrap();
+    let first = feed.next(Duration::from_secs(20)).await.unwrap().unwrap();
+    let why = Cause::new(Code::BadEvent, "as the test says");
+    feed.nack(first.handle, Nack::Dead(why)).await.unwrap();
+    let seen = sink.inspect().await.unwrap();
+    let level = |gauge| seen.levels.iter().find(|level| level.gauge == gauge);
+    let lag = level(Gauge::Lag).unwrap();
+    assert_eq!((lag.group.as_str(), lag.value), ("stock", 2.0), "{seen:?}");
+    let dead = level(Gauge::Dead).unwrap();
+    assert_eq!((dead.topic.as_str(), dead.value), (&*dead_stream(&topic), 1.0), "{seen:?}");
+    let kept: u64 = ask(&quay, &["XLEN", &topic]).await;
+    assert_eq!(kept, 3, "what was ended stays in the stream");
+    let reply: Vec<(String, Vec<String>)> =
+        ask(&quay, &["XRANGE", &dead_stream(&topic), "-", "+"]).await;
+    let told = reply[0].1.chunks(2).find(|field| field[0] == "dead_detail").unwrap();
+    assert_eq!(told[1], "as the test says");
+}
+
+/// A follower waits for one that comes again, in one feed, however long after a lease that is.
+#[tokio::test]
+async fn one_feed_keeps_a_key_in_order_over_a_nack_that_is_longer_than_a_lease() {
+    let quay = shared().await;
+    let topic = quay.topic("again").await.unwrap();
+    let sink = quay.sink(Manner::new("it")).await.unwrap();
+    let events = [of(&topic), of(&topic)];
+    for event in &events {
+        publish(&*sink, event).await.unwrap();
+    }
+    let brief =
+        Subscription { lease: Duration::from_millis(500), ..Subscription::new("again", &[&topic]) };
+    let feed = quay.feed(brief).await.unwrap();
+    let first = feed.next(Duration::from_secs(20)).await.unwrap().unwrap();
+    let (after, began) = (Duration::from_secs(2), std::time::Instant::now());
+    feed.nack(first.handle, Nack::Again(after)).await.unwrap();
+    for (event, attempt) in events.iter().zip([2, 1]) {
+        let next = feed.next(Duration::from_secs(20)).await.unwrap().unwrap();
+        assert_eq!((next.event.as_ref(), next.attempt), (Ok(event), attempt));
+        assert!(began.elapsed() > after * 3 / 4, "too soon: {:?}", began.elapsed());
+        feed.ack(next.handle).await.unwrap();
+    }
+}
+
+/// Who leaves is forgotten by the group; who leaves something behind is not.
+#[tokio::test]
+async fn a_consumer_goes_from_its_group_when_nothing_is_left() {
+    let quay = shared().await;
+    let topic = quay.topic("leave").await.unwrap();
+    let sink = quay.sink(Manner::new("it")).await.unwrap();
+    publish(&*sink, &of(&topic)).await.unwrap();
+    for (end, left) in [(false, 1), (true, 1)] {
+        let feed = quay.feed(Subscription::new("leave", &[&topic])).await.unwrap();
+        let come = feed.next(Duration::from_secs(20)).await.unwrap().unwrap();
+        if end {
+            feed.ack(come.handle).await.unwrap();
+        }
+        feed.close().await;
+        let known: Vec<Value> = ask(&quay, &["XINFO", "CONSUMERS", &topic, "leave"]).await;
+        assert_eq!(known.len(), left, "the first has left something behind");
+    }
+}
