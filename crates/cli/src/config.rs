@@ -6,7 +6,6 @@
 
 mod budget;
 mod check;
-mod destination;
 pub(crate) mod duration;
 mod environment;
 mod meant;
@@ -15,6 +14,7 @@ mod print;
 mod sealed;
 mod section;
 mod series;
+pub(crate) mod sinks;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -22,7 +22,7 @@ mod written;
 
 use std::path::Path;
 
-pub(crate) use meant::{Chores, Config, Kind, Outbox, Route, Sink};
+pub(crate) use meant::{Chores, Config, Outbox, Route, Sink};
 use place::{DEFAULT_NAME, Place};
 pub(crate) use place::{Problem, Problems};
 pub(crate) use print::document;
@@ -78,15 +78,17 @@ fn over_defaults(mut user: Table) -> Table {
     let mut defaults = tree::parse(DEFAULT_NAME, DEFAULT, &mut Problems::default());
     defaults.remove("route");
     defaults.remove("limit");
-    for (kind, example, needed) in [("outbox", "orders", "url"), ("sink", "stock", "url")] {
-        let template = example_section(&mut defaults, kind, example, needed);
-        let Some(Value::Table(sections)) = user.get_mut(kind).map(|node| &mut node.value) else {
+    for section in ["outbox", "sink"] {
+        let templates = templates(&mut defaults, section);
+        let Some(Value::Table(sections)) = user.get_mut(section).map(|node| &mut node.value) else {
             continue;
         };
         for section in sections.values_mut() {
             let Value::Table(given) = &mut section.value else { continue };
-            if let Some(template) = template_for(&template, given) {
-                let mut merged = template;
+            let kind = kind_of(given);
+            let fits = |(of, _): &&(Option<String>, Table)| of.is_none() || *of == kind;
+            if let Some((_, template)) = templates.iter().find(fits) {
+                let mut merged = template.clone();
                 tree::lay(std::mem::take(given), &mut merged);
                 *given = merged;
             }
@@ -96,26 +98,24 @@ fn over_defaults(mut user: Table) -> Table {
     defaults
 }
 
-fn example_section(defaults: &mut Table, kind: &str, example: &str, needed: &str) -> Table {
-    let sections = defaults.remove(kind).map(|node| node.value);
-    let Some(Value::Table(mut sections)) = sections else { return Table::new() };
-    match sections.remove(example).map(|node| node.value) {
-        Some(Value::Table(mut section)) => {
-            section.remove(needed);
-            section
-        }
-        _ => Table::new(),
-    }
+/// Takes the example's sections out of the defaults, by their kind, as far as they are defaults.
+fn templates(defaults: &mut Table, section: &str) -> Vec<(Option<String>, Table)> {
+    let sections = defaults.remove(section).map(|node| node.value);
+    let Some(Value::Table(sections)) = sections else { return Vec::new() };
+    let template = |node: tree::Node| {
+        let Value::Table(mut template) = node.value else { return None };
+        let kind = kind_of(&template);
+        template.remove("kind");
+        template.remove("url");
+        Some((kind, template))
+    };
+    sections.into_values().filter_map(template).collect()
 }
 
-/// A sink starts from the example only if it is of its kind; the kind itself is never a default.
-fn template_for(template: &Table, given: &Table) -> Option<Table> {
-    let mut template = template.clone();
-    let Some(kind) = template.remove("kind") else { return Some(template) };
-    let text = |value: &Value| match value {
+/// Returns the kind of a sink; an outbox has none.
+fn kind_of(section: &Table) -> Option<String> {
+    match &section.get("kind")?.value {
         Value::Text(text) | Value::Loose(text) => Some(text.clone()),
         _ => None,
-    };
-    let given = given.get("kind").map(|node| text(&node.value));
-    given.is_none_or(|given| given == text(&kind.value)).then_some(template)
+    }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
-use event::{Code, StoreError};
+use event::{Cause, Code, StoreError};
 
 use crate::config::Problems;
 use crate::out::Out;
@@ -32,6 +32,28 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+/// A part of the config that a room refuses, with its cause.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    part: String,
+    cause: Cause,
+}
+
+impl Refused {
+    /// Says that a sink cannot be used as it is.
+    pub(crate) fn sink(name: &str, cause: Cause) -> Refused {
+        Refused { part: format!("[sink.{name}]"), cause }
+    }
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.part, self.cause)
+    }
+}
+
+impl std::error::Error for Refused {}
+
 /// Says what went wrong, and returns the exit code: 0 fine, 1 wrong or not found, 2 usage or
 /// config.
 pub(crate) fn exit(ended: anyhow::Result<End>, out: Out) -> ExitCode {
@@ -53,10 +75,12 @@ pub(crate) fn exit(ended: anyhow::Result<End>, out: Out) -> ExitCode {
     }
     out.aside(Tone::Bad, format!("postbox: {error:#}"));
     let store = error.chain().find_map(|cause| cause.downcast_ref::<StoreError>());
-    let code = store.map(|store| store.cause().code);
+    let refused = error.chain().find_map(|cause| cause.downcast_ref::<Refused>());
+    let code = store.map(|store| store.cause().code).or(refused.map(|it| it.cause.code));
     if let Some(code) = code {
         out.aside(Tone::Plain, format!("postbox explain {code}  says what to do"));
     }
-    let misused = error.is::<Usage>() || code == Some(Code::ConfigInvalid);
+    let misused =
+        error.is::<Usage>() || refused.is_some() || code == Some(Code::ConfigInvalid);
     ExitCode::from(if misused { 2 } else { 1 })
 }

@@ -5,6 +5,7 @@ mod args;
 mod commands;
 mod config;
 mod demo;
+mod destinations;
 mod escape;
 mod failure;
 mod nearest;
@@ -30,6 +31,8 @@ fn main() -> ExitCode {
         Err(error) => return usage::exit(&error, Out::new(false)),
     };
     let out = Out::new(global.json);
+    // One for all that speaks TLS. It fails only if there is one already, which then is it.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let ended = match runtime {
         Ok(runtime) => {

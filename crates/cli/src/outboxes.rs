@@ -134,6 +134,14 @@ impl Opened {
 
 /// Returns every outbox that a command is about: that of the url, that of the name, or all.
 pub(crate) fn choose(global: &Global, which: &Which) -> anyhow::Result<Vec<Chosen>> {
+    Ok(choose_with(global, which)?.0)
+}
+
+/// Returns every outbox that a command is about, and the config if one was read.
+pub(crate) fn choose_with(
+    global: &Global,
+    which: &Which,
+) -> anyhow::Result<(Vec<Chosen>, Option<Config>)> {
     if let Some(url) = &which.url {
         let mut setup = Setup::new(url);
         if let Some(table) = &which.table {
@@ -142,7 +150,7 @@ pub(crate) fn choose(global: &Global, which: &Which) -> anyhow::Result<Vec<Chose
         let usage = |error: StoreError| Usage(error.cause().detail.clone());
         store::home(url).map_err(usage)?;
         store::check_table(&setup.table).map_err(usage)?;
-        return Ok(vec![Chosen { name: scrub(url), setup }]);
+        return Ok((vec![Chosen { name: scrub(url), setup }], None));
     }
     if !global.config.exists() {
         let text = "give its path with --config FILE, or only the database with --url URL";
@@ -152,9 +160,9 @@ pub(crate) fn choose(global: &Global, which: &Which) -> anyhow::Result<Vec<Chose
     let config = config::load(&global.config)?;
     let all: Vec<Chosen> = config.outboxes.iter().map(Chosen::of).collect();
     match &which.outbox {
-        None => Ok(all),
+        None => Ok((all, Some(config))),
         Some(name) => match all.into_iter().find(|chosen| chosen.name == *name) {
-            Some(chosen) => Ok(vec![chosen]),
+            Some(chosen) => Ok((vec![chosen], Some(config))),
             None => Err(unknown(name, &config).into()),
         },
     }

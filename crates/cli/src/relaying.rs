@@ -14,6 +14,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{self, Config};
+use crate::destinations::Destinations;
+use crate::failure::Refused;
 use crate::outboxes::{Chosen, Opened};
 use crate::wire::{self, Sinks};
 
@@ -25,6 +27,9 @@ pub(crate) struct Relaying {
     listener: Option<TcpListener>,
     started: Arc<AtomicBool>,
 }
+
+/// How often a destination is looked at, at the most.
+const LOOK: Duration = Duration::from_secs(15);
 
 /// What ends on its own: a lane, or the console.
 type Ended = Result<(), String>;
@@ -65,13 +70,23 @@ impl Relaying {
     pub(crate) async fn run(mut self, stop: &CancellationToken) -> anyhow::Result<()> {
         let stop = stop.child_token();
         let end = CancellationToken::new();
-        let mut around = self.around(&stop, &end);
-        let (mut lanes, sinks) = (JoinSet::new(), Sinks::new(stop.clone()));
+        let (sinks, mut destinations) = (Sinks::new(stop.clone()), Destinations::default());
+        let mut planned = Vec::new();
         for (outbox, opened) in self.config.outboxes.iter().zip(&self.outboxes) {
-            for lane in self.lanes(outbox, opened, &sinks)? {
-                lanes.spawn(run_lane(lane, stop.clone()));
-            }
+            planned.extend(self.lanes(outbox, opened, &sinks, &mut destinations)?);
+        }
+        let Some(asked) = stop.run_until_cancelled(destinations.ask()).await else {
+            return Ok(());
+        };
+        asked?;
+        let mut around = self.around(&stop, &end);
+        self.look(destinations, &mut around, &stop);
+        for (outbox, opened) in self.config.outboxes.iter().zip(&self.outboxes) {
             around.spawn(self.chores(outbox, opened, stop.clone()));
+        }
+        let mut lanes = JoinSet::new();
+        for lane in planned {
+            lanes.spawn(run_lane(lane, stop.clone()));
         }
         self.started.store(true, Ordering::Relaxed);
         let failed = until_ended(&mut lanes, &mut around, &stop).await;
@@ -114,6 +129,19 @@ impl Relaying {
         around
     }
 
+    /// Looks at the destinations now and then: for the console, and because what is demanded of
+    /// them must stay true.
+    fn look(&self, all: Destinations, around: &mut JoinSet<Ended>, stop: &CancellationToken) {
+        let every = self.config.admin.sample.max(LOOK);
+        for (name, sinks) in all.to_look_at(!self.config.admin.off) {
+            let (telemetry, stop) = (self.telemetry.clone(), stop.clone());
+            around.spawn(async move {
+                telemetry.look(&name, sinks, every, stop).await;
+                Ok(())
+            });
+        }
+    }
+
     /// Says why this relay does not do its work: its lanes are not started, it stops, or a store
     /// does not answer. A destination that is down is not asked: to start again would not help.
     fn unready(&self, stop: &CancellationToken) -> Arc<dyn Fn() -> Vec<String> + Send + Sync> {
@@ -139,14 +167,17 @@ impl Relaying {
         outbox: &config::Outbox,
         opened: &Opened,
         sinks: &Sinks,
+        destinations: &mut Destinations,
     ) -> anyhow::Result<Vec<Lane>> {
         let mut lanes = Vec::new();
         for planned in wire::plan(&self.config, &outbox.name) {
             let sink: Arc<dyn event::Sink> = match planned.sink {
                 None => Arc::new(Unrouted),
-                Some(sink) => sinks
-                    .sink(sink, &outbox.name)
-                    .map_err(|cause| anyhow::anyhow!("[sink.{}]: {cause}", sink.name))?,
+                Some(sink) => {
+                    let refused = |cause| Refused::sink(&sink.name, cause);
+                    let made = sinks.sink(sink, &outbox.name).map_err(refused)?;
+                    destinations.add(&sink.name, made, planned.demand)
+                }
             };
             let name = planned.name().to_owned();
             let lane = store::Lane { topics: planned.topics, order: outbox.order };

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use broker::gate::Gates;
-use broker::http::{Http, Mode, Options};
 use broker::stdout::Stdout;
-use event::{Cause, Sink, Topics};
+use event::{Cause, Durability, Sink, Topics};
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{self, Config, Kind, Route};
+use crate::config::sinks::Wiring;
+use crate::config::{self, Config, Route};
 
 /// Makes the sinks of one process. All that lead to one destination share its gate, and all that
 /// write to standard output write to the same one, whichever outboxes they serve.
@@ -26,24 +26,8 @@ impl Sinks {
 
     /// Makes a sink for the events of one outbox. Nothing is connected yet.
     pub(crate) fn sink(&self, sink: &config::Sink, outbox: &str) -> Result<Arc<dyn Sink>, Cause> {
-        let http = match &sink.kind {
-            Kind::Stdout => return Ok(Arc::new(self.stdout.of(outbox))),
-            Kind::Http(http) => http,
-        };
-        let headers = http.headers.iter();
-        let headers = headers.map(|(name, sealed)| (name.clone(), sealed.value.clone()));
-        let options = Options {
-            mode: if http.structured { Mode::Structured } else { Mode::Binary },
-            timeout: http.timeout,
-            stop: self.stop.clone(),
-            secrets: http.secrets.iter().map(|sealed| sealed.value.clone()).collect(),
-            headers: headers.collect(),
-            allow_private: http.allow_private,
-            concurrency: http.concurrency,
-            gates: self.gates.clone(),
-            ..Options::new(http.url.reveal(), outbox)
-        };
-        Ok(Arc::new(Http::new(options)?))
+        let Sinks { gates, stdout, stop } = self;
+        sink.kind.sink(&Wiring { gates, stdout, stop, outbox })
     }
 }
 
@@ -58,6 +42,8 @@ pub(crate) struct Planned<'a> {
     pub(crate) sink: Option<&'a config::Sink>,
     /// What it takes.
     pub(crate) topics: Topics,
+    /// What a receipt of the sink must be worth.
+    pub(crate) demand: Option<Durability>,
 }
 
 impl Planned<'_> {
@@ -75,14 +61,28 @@ pub(crate) fn plan<'a>(config: &'a Config, outbox: &str) -> Vec<Planned<'a>> {
     let mut plan: Vec<Planned<'a>> = Vec::new();
     for sink in config.sinks.iter().filter(named) {
         let flagged = routes.iter().map(|route| (route.topic.clone(), route.sink == sink.name));
-        plan.push(Planned { sink: Some(sink), topics: Topics::of(flagged.collect()) });
+        let demand = demand(config, &sink.name, Some(outbox));
+        plan.push(Planned { sink: Some(sink), topics: Topics::of(flagged.collect()), demand });
     }
     // After a route for everything there is no rest.
     if !routes.iter().any(|route| route.topic.to_string() == "*") {
         let topics = Topics::unrouted(routes.iter().map(|route| route.topic.clone()));
-        plan.push(Planned { sink: None, topics });
+        plan.push(Planned { sink: None, topics, demand: None });
     }
     plan
+}
+
+/// Returns the most that the routes of an outbox, or of all of them, demand of a sink. A lane has
+/// one sink, so what one of its topics needs counts for all. Every sink is worth the least.
+pub(crate) fn demand(config: &Config, sink: &str, outbox: Option<&str>) -> Option<Durability> {
+    let leads = |route: &&Route| route.sink == sink;
+    let of = |route: &&Route| match (outbox, &route.outbox) {
+        (Some(outbox), Some(named)) => named == outbox,
+        _ => true,
+    };
+    let routes = config.routes.iter().filter(leads).filter(of);
+    let most = routes.filter_map(|route| route.durability).max();
+    most.filter(|demand| *demand > Durability::BestEffort)
 }
 
 #[cfg(test)]
@@ -121,5 +121,36 @@ mod tests {
         assert_eq!(takers("a", "order.sent"), ["one"]);
         assert_eq!(takers("a", "stranger"), ["unrouted"]);
         assert_eq!(takers("b", "stranger"), ["two"]);
+    }
+
+    #[test]
+    fn a_lane_demands_the_most_of_what_its_routes_do() {
+        let text = r#"
+            [outbox.a]
+            url = "sqlite:a"
+            [outbox.b]
+            url = "sqlite:b"
+            [sink.one]
+            kind = "stdout"
+            [[route]]
+            topic = "order.paid"
+            sink = "one"
+            durability = "durable"
+            [[route]]
+            topic = "bill.*"
+            sink = "one"
+            outbox = "b"
+            durability = "replicated"
+            [[route]]
+            topic = "*"
+            sink = "one"
+            durability = "best-effort"
+        "#;
+        let config = config::parse("test", text, []).unwrap();
+        let of = |outbox: &str| plan(&config, outbox)[0].demand;
+        assert_eq!((of("a"), of("b")), (Some(Durability::Durable), Some(Durability::Replicated)));
+        assert_eq!(demand(&config, "one", None), Some(Durability::Replicated));
+        let calm = config::parse("test", &text.replace("durable", "best-effort"), []).unwrap();
+        assert_eq!(demand(&calm, "one", Some("a")), None, "every sink is worth that");
     }
 }

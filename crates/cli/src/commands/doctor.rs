@@ -5,12 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
-use event::Refusal;
+use event::{Durability, Inspection, Refusal};
 use serde_json::json;
 use store::{Finding, Grade};
 
 use crate::args::{Global, Which};
-use crate::config::{self, Config, Kind};
+use crate::config::{self, Config};
+use crate::destinations;
 use crate::failure::End;
 use crate::out::Out;
 use crate::outboxes::{self, Chosen};
@@ -64,7 +65,7 @@ async fn examine_all(global: &Global, which: &Which) -> anyhow::Result<Vec<Findi
         findings.extend(examine(&chosen).await);
     }
     for sink in &config.sinks {
-        findings.push(reach(&config, sink).await);
+        findings.extend(reach(&config, sink).await);
     }
     findings.push(console(&config).await);
     Ok(findings)
@@ -73,11 +74,7 @@ async fn examine_all(global: &Global, which: &Which) -> anyhow::Result<Vec<Findi
 /// Looks at the files that hold secrets; the config is one of them if it holds any inline.
 fn secret_files(config: &Config, file: &Path) -> Vec<Finding> {
     let mut secrets: Vec<&config::Sealed> = config.admin.token.iter().collect();
-    for sink in &config.sinks {
-        if let Kind::Http(http) = &sink.kind {
-            secrets.extend(http.secrets.iter().chain(http.headers.iter().map(|(_, s)| s)));
-        }
-    }
+    secrets.extend(config.sinks.iter().flat_map(|sink| sink.kind.secrets()));
     let mut files: Vec<&Path> = secrets.iter().filter_map(|s| s.file(file)).collect();
     files.sort_unstable();
     files.dedup();
@@ -114,32 +111,69 @@ async fn examine(chosen: &Chosen) -> Vec<Finding> {
     findings
 }
 
-async fn reach(config: &Config, configured: &config::Sink) -> Finding {
+async fn reach(config: &Config, configured: &config::Sink) -> Vec<Finding> {
     const PATIENCE: Duration = Duration::from_secs(10);
     let what = format!("sink {}", configured.name);
+    let one = |grade, detail: String| vec![found(grade, what.clone(), detail)];
     if !config.routes.iter().any(|route| route.sink == configured.name) {
-        return found(Grade::Warn, what, "no route leads to it; add a [[route]], or remove it");
+        return one(Grade::Warn, "no route leads to it; add a [[route]], or remove it".to_owned());
     }
     let sink = match wire::sink(configured, "doctor") {
         Ok(sink) => sink,
-        Err(cause) => return found(Grade::Bad, what, cause.to_string()),
+        Err(cause) => return one(Grade::Bad, cause.to_string()),
     };
-    let probed = tokio::time::timeout(PATIENCE, sink.probe()).await;
-    sink.close().await;
-    match probed {
-        Ok(Ok(())) => found(Grade::Good, what, "can be reached"),
-        Ok(Err(refusal)) => {
-            let cause = match refusal {
-                Refusal::Down(cause)
-                | Refusal::Retry(cause, _)
-                | Refusal::Reject(cause)
-                | Refusal::Unknown(cause) => cause.to_string(),
-                Refusal::Held => "it answers nothing".to_owned(),
-            };
-            found(Grade::Bad, what, format!("{cause}; until it answers, its lane rests"))
+    let findings = match tokio::time::timeout(PATIENCE, sink.probe()).await {
+        Ok(Ok(())) => {
+            let mut findings = one(Grade::Good, "can be reached".to_owned());
+            let seen = destinations::inspect(&*sink).await;
+            let demand = wire::demand(config, &configured.name, None);
+            findings.extend(judge(&what, seen, demand));
+            findings
         }
-        Err(_) => found(Grade::Warn, what, "was silent for 10s; look at its load"),
-    }
+        Ok(Err(refusal)) => {
+            one(Grade::Bad, format!("{}; until it answers, its lane rests", why(&refusal)))
+        }
+        Err(_) => one(Grade::Warn, "was silent for 10s; look at its load".to_owned()),
+    };
+    sink.close().await;
+    findings
+}
+
+/// Says what a sink's receipts are worth, whether that is enough, and what it hangs on.
+fn judge(
+    what: &str,
+    seen: Result<Inspection, Refusal>,
+    demand: Option<Durability>,
+) -> Vec<Finding> {
+    let title = format!("{what}: durability");
+    let seen = match seen {
+        Ok(seen) => seen,
+        Err(refusal) => {
+            let grade = if demand.is_some() { Grade::Bad } else { Grade::Warn };
+            return vec![found(grade, title, format!("cannot be asked: {}", why(&refusal)))];
+        }
+    };
+    let class = seen.durability;
+    let first = match demand {
+        None => found(Grade::Good, title, class.to_string()),
+        Some(demand) if class >= demand => {
+            found(Grade::Good, title, format!("{class}; a route demands {demand}"))
+        }
+        Some(demand) => {
+            let text = format!(
+                "{class}, and a route demands {demand}: nothing is published there; `postbox \
+                 explain durability-too-low`"
+            );
+            found(Grade::Bad, title, text)
+        }
+    };
+    let more = seen.findings.into_iter();
+    let more = more.map(|it| Finding { what: format!("{what}: {}", it.what), ..it });
+    std::iter::once(first).chain(more).collect()
+}
+
+fn why(refusal: &Refusal) -> String {
+    refusal.cause().map_or_else(|| "it answers nothing".to_owned(), ToString::to_string)
 }
 
 async fn console(config: &Config) -> Finding {
@@ -180,4 +214,39 @@ fn say(findings: &[Finding], out: Out) -> anyhow::Result<End> {
         out.line(lines.join("\n"))?;
     }
     Ok(if bad { End::Wrong } else { End::Fine })
+}
+
+#[cfg(test)]
+mod tests {
+    use event::{Cause, Code};
+
+    use super::*;
+
+    fn said(class: Durability, demand: Option<Durability>) -> (Grade, String) {
+        let mut seen = Inspection::of(class);
+        seen.findings.push(found(Grade::Warn, "appendfsync", "is everysec; set it to always"));
+        let findings = judge("sink cache", Ok(seen), demand);
+        assert_eq!(findings.len(), 2);
+        assert_eq!(findings[1].what, "sink cache: appendfsync");
+        (findings[0].grade, findings[0].detail.clone())
+    }
+
+    #[test]
+    fn a_sink_that_is_worth_less_than_a_route_demands_is_bad() {
+        use Durability::{BestEffort, Durable, Replicated};
+        assert_eq!(said(BestEffort, None), (Grade::Good, "best-effort".to_owned()));
+        let (grade, text) = said(Replicated, Some(Durable));
+        assert_eq!((grade, text.as_str()), (Grade::Good, "replicated; a route demands durable"));
+        let (grade, text) = said(BestEffort, Some(Durable));
+        assert_eq!(grade, Grade::Bad);
+        assert!(text.starts_with("best-effort, and a route demands durable: nothing is"), "{text}");
+    }
+
+    #[test]
+    fn a_sink_that_cannot_be_asked_is_bad_only_if_something_is_demanded() {
+        let silent = || Err(Refusal::Unknown(Cause::new(Code::SinkTimeout, "as the test says")));
+        let grade = |demand| judge("sink cache", silent(), demand)[0].grade;
+        assert_eq!(grade(None), Grade::Warn);
+        assert_eq!(grade(Some(Durability::Durable)), Grade::Bad);
+    }
 }

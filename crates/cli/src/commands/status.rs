@@ -1,4 +1,6 @@
-//! `postbox status`: how many events are where.
+//! `postbox status`: how many events are where, and how full the destinations are.
+
+mod sinks;
 
 use clap::Args;
 use event::{Counts, StoreError};
@@ -11,16 +13,21 @@ use crate::out::Out;
 use crate::outboxes::{self, Chosen};
 use crate::table::{Align, Cell, Table, Tone};
 
-/// Show how many events are where, for each outbox.
+/// Show how many events are where, for each outbox, and how full the destinations are.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 A ~ marks an estimate from above: beyond some hundred thousand rows nobody counts one by one.
+
+Destinations are asked, too: what a receipt of theirs is worth, how many events their consumers have
+not taken in (LAG), wait to be handed out again (RETRY) or were given up there (DEAD), and how full
+the broker's disk is. A - is what a broker does not tell.
 
 The database knows the events, but not the relay. What a lane does (it runs, rests because its
 destination is down, or waits for the database) its relay tells: on the console's overview, at
 /api/v1/pulse, and as postbox_lane_up at /metrics.
 
-Exit codes: 0 every outbox answered, 1 one did not.")]
+Exit codes: 0 every outbox answered, 1 one did not. A destination that does not answer is told, and
+changes nothing: events wait for it.")]
 pub(crate) struct Status {
     #[command(flatten)]
     which: Which,
@@ -39,7 +46,8 @@ impl Status {
             ("OLDEST DUE", Align::Right),
         ]);
         let (mut views, mut end, mut answered) = (Vec::new(), End::Fine, false);
-        for chosen in outboxes::choose(global, &self.which)? {
+        let (outboxes, config) = outboxes::choose_with(global, &self.which)?;
+        for chosen in outboxes {
             match count(&chosen).await {
                 Ok(counts) => {
                     table.row(row(&chosen.name, &counts));
@@ -54,11 +62,19 @@ impl Status {
                 }
             }
         }
+        let sinks = match &config {
+            Some(config) => sinks::ask(config, self.which.outbox.as_deref()).await,
+            None => Vec::new(),
+        };
         if out.json {
-            out.value(&json!({ "outboxes": views }))?;
-        } else if answered {
+            let sinks: Vec<Value> = sinks.iter().map(sinks::view).collect();
+            out.value(&json!({ "outboxes": views, "sinks": sinks }))?;
+            return Ok(end);
+        }
+        if answered {
             out.table(&table)?;
         }
+        sinks::say(&sinks, answered, out)?;
         Ok(end)
     }
 }

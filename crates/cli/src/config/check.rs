@@ -26,9 +26,6 @@ pub(crate) fn check(written: &Written, file: &Place, problems: &mut Problems) {
         check_outbox(outbox, problems);
     }
     check_twins(&written.outboxes, problems);
-    for sink in &written.sinks {
-        check_sink(sink, problems);
-    }
     for route in &written.routes {
         check_route(route, written, problems);
     }
@@ -145,13 +142,6 @@ fn one_spelling(file: &Path) -> PathBuf {
     there.or_else(|| std::path::absolute(file).ok()).unwrap_or_else(|| file.to_owned())
 }
 
-fn check_sink(sink: &Sink, problems: &mut Problems) {
-    let title = format!("[sink.{}]", sink.name);
-    let Some(http) = &sink.http else { return };
-    at_least_one("concurrency", &title, &http.concurrency, problems);
-    not_zero("timeout", &title, &http.timeout, problems);
-}
-
 fn check_route(route: &Route, written: &Written, problems: &mut Problems) {
     if let Some(At { value, place }) = &route.outbox
         && !written.outboxes.iter().any(|outbox| outbox.name == *value)
@@ -174,8 +164,8 @@ fn check_route(route: &Route, written: &Written, problems: &mut Problems) {
     }
 }
 
-/// Checks that a publish ends while it is still waited for. One over HTTP offers for as long as its
-/// timeout, and what it offered last may take as long again.
+/// Checks that a publish ends while it is still waited for. One offers for as long as its timeout,
+/// and what it offered last may take as long again.
 fn check_longer_than_publish(
     key: &str,
     time: &Option<At<Duration>>,
@@ -185,19 +175,8 @@ fn check_longer_than_publish(
 ) {
     let Some(time) = time else { return };
     let (outbox, name) = (&outbox.name, &sink.name);
-    match sink.http.as_ref().map(|http| http.timeout.as_ref()) {
-        Some(Some(timeout)) if timeout.value >= time.value / 2 => {
-            let text = format!(
-                "`timeout` in [sink.{name}] is {}; it must be shorter than half the {key} of \
-                 [outbox.{outbox}], {}: shorten it, or lengthen the {key}",
-                duration::text(timeout.value),
-                duration::text(time.value / 2),
-            );
-            problems.add(timeout.place.or(&time.place), text);
-        }
-        None if sink.kind.as_ref().is_some_and(|kind| kind.value == "stdout")
-            && time.value <= Stdout::LONGEST =>
-        {
+    match (sink.kind.as_ref().map(|kind| kind.value), &sink.timeout) {
+        (Some("stdout"), _) if time.value <= Stdout::LONGEST => {
             let text = format!(
                 "`{key}` in [outbox.{outbox}] is {}; it must be longer than {}, which \
                  [sink.{name}] may take to print",
@@ -205,6 +184,16 @@ fn check_longer_than_publish(
                 duration::text(Stdout::LONGEST),
             );
             problems.add(&time.place, text);
+        }
+        (Some("stdout") | None, _) | (_, None) => {}
+        (Some(_), Some(timeout)) if timeout.value >= time.value / 2 => {
+            let text = format!(
+                "`timeout` in [sink.{name}] is {}; it must be shorter than half the {key} of \
+                 [outbox.{outbox}], {}: shorten it, or lengthen the {key}",
+                duration::text(timeout.value),
+                duration::text(time.value / 2),
+            );
+            problems.add(timeout.place.or(&time.place), text);
         }
         _ => {}
     }

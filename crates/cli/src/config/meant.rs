@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use event::{Backoff, Order, Pattern};
+use event::{Backoff, Durability, Order, Pattern};
 use store::Strategy;
 
 use super::budget;
-use super::destination;
 use super::place::{At, Problems};
-use super::sealed::{Sealed, SecretOrigin, Url};
+use super::sealed::{Sealed, Url};
 use super::section::Head;
+use super::sinks::Kind;
 use super::written::{self, Written};
 
 /// A config that can be acted on.
@@ -56,33 +56,14 @@ pub(crate) struct Sink {
     pub(crate) kind: Kind,
 }
 
-/// Which kind of sink.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// JSON lines on standard output.
-    Stdout,
-    /// CloudEvents over HTTP.
-    Http(Http),
-}
-
-/// A destination over HTTP.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Http {
-    pub(crate) url: Url,
-    pub(crate) structured: bool,
-    pub(crate) timeout: Duration,
-    pub(crate) secrets: Vec<Sealed>,
-    pub(crate) headers: Vec<(String, Sealed)>,
-    pub(crate) allow_private: bool,
-    pub(crate) concurrency: usize,
-}
-
 /// Which topics go to which sink.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) topic: Pattern,
     pub(crate) sink: String,
     pub(crate) outbox: Option<String>,
+    /// What a receipt of the sink must be worth at the least.
+    pub(crate) durability: Option<Durability>,
 }
 
 /// Upkeep.
@@ -240,42 +221,8 @@ fn outbox(written: &written::Outbox, problems: &mut Problems) -> Option<Outbox> 
 
 fn sink(written: &written::Sink, problems: &mut Problems) -> Option<Sink> {
     let title = format!("[sink.{}]", written.name);
-    let mut need = Need::new(title, &written.head, problems);
-    need.of("kind", &written.kind)?;
-    let name = written.name.clone();
-    let Some(http) = &written.http else { return Some(Sink { name, kind: Kind::Stdout }) };
-    let allow_private = need.of("allow_private", &http.allow_private);
-    let url = need.read("url", &http.url, |text| {
-        let url = Url::read(text)?;
-        destination::check_url(url.reveal(), allow_private != Some(false))?;
-        Ok(url)
-    });
-    let mode = need.of("mode", &http.mode);
-    let timeout = need.of("timeout", &http.timeout);
-    let secrets = need.read("secrets", &http.secrets, |origins| {
-        let secrets = origins.iter().map(Sealed::read).collect::<Result<Vec<_>, _>>()?;
-        destination::check_secrets(&secrets)?;
-        Ok(secrets)
-    });
-    let headers = need.read("headers", &http.headers, |origins| {
-        let read = |(name, origin): &(String, SecretOrigin)| {
-            Ok::<_, String>((name.clone(), Sealed::read(origin)?))
-        };
-        let headers = origins.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        destination::check_headers(&headers)?;
-        Ok(headers)
-    });
-    let concurrency = need.of("concurrency", &http.concurrency);
-    let http = Http {
-        url: url?,
-        structured: mode? == "structured",
-        timeout: timeout?,
-        secrets: secrets?,
-        headers: headers?,
-        allow_private: allow_private?,
-        concurrency: concurrency?,
-    };
-    Some(Sink { name, kind: Kind::Http(http) })
+    Need::new(title, &written.head, problems).of("kind", &written.kind)?;
+    Some(Sink { name: written.name.clone(), kind: written.meant.clone()? })
 }
 
 fn route(written: &written::Route, problems: &mut Problems) -> Option<Route> {
@@ -283,7 +230,9 @@ fn route(written: &written::Route, problems: &mut Problems) -> Option<Route> {
     let topic = need.read("topic", &written.topic, |text| pattern(text));
     let sink = need.of("sink", &written.sink);
     let outbox = written.outbox.as_ref().map(|at| at.value.clone());
-    Some(Route { topic: topic?, sink: sink?, outbox })
+    let class = |at: &At<&str>| at.value.parse().expect("the section takes only classes");
+    let durability = written.durability.as_ref().map(class);
+    Some(Route { topic: topic?, sink: sink?, outbox, durability })
 }
 
 fn pattern(text: &str) -> Result<Pattern, String> {

@@ -6,7 +6,7 @@ use event::Order;
 use toml::{Table, Value};
 
 use super::duration;
-use super::meant::{Admin, Config, Http, Kind, Outbox, Sink};
+use super::meant::{Admin, Config, Outbox};
 use super::sealed::{Origin, Sealed};
 
 /// Returns the config as a document without secrets.
@@ -16,7 +16,7 @@ pub(crate) fn document(config: &Config) -> Table {
     document.insert("server".into(), Value::Table(server));
     let outboxes = config.outboxes.iter().map(|o| (o.name.clone(), Value::Table(outbox(o))));
     document.insert("outbox".into(), Value::Table(outboxes.collect()));
-    let sinks = config.sinks.iter().map(|s| (s.name.clone(), Value::Table(sink(s))));
+    let sinks = config.sinks.iter().map(|s| (s.name.clone(), Value::Table(s.kind.print())));
     document.insert("sink".into(), Value::Table(sinks.collect()));
     let routes = config.routes.iter().map(|route| {
         let mut table = Table::new();
@@ -24,6 +24,9 @@ pub(crate) fn document(config: &Config) -> Table {
         table.insert("sink".into(), route.sink.clone().into());
         if let Some(outbox) = &route.outbox {
             table.insert("outbox".into(), outbox.clone().into());
+        }
+        if let Some(durability) = route.durability {
+            table.insert("durability".into(), durability.as_str().into());
         }
         Value::Table(table)
     });
@@ -70,28 +73,6 @@ fn outbox(outbox: &Outbox) -> Table {
     ])
 }
 
-fn sink(sink: &Sink) -> Table {
-    match &sink.kind {
-        Kind::Stdout => Table::from_iter([("kind".to_owned(), Value::from("stdout"))]),
-        Kind::Http(http) => http_sink(http),
-    }
-}
-
-fn http_sink(http: &Http) -> Table {
-    let mode = if http.structured { "structured" } else { "binary" };
-    let headers = http.headers.iter().map(|(name, value)| (name.clone(), sealed(value)));
-    Table::from_iter([
-        ("kind".to_owned(), Value::from("http")),
-        ("url".to_owned(), Value::from(http.url.to_string())),
-        ("mode".to_owned(), Value::from(mode)),
-        ("timeout".to_owned(), time(http.timeout)),
-        ("secrets".to_owned(), Value::Array(http.secrets.iter().map(sealed).collect())),
-        ("headers".to_owned(), Value::Table(headers.collect())),
-        ("allow_private".to_owned(), Value::from(http.allow_private)),
-        ("concurrency".to_owned(), number(http.concurrency)),
-    ])
-}
-
 fn policy(config: &Config) -> Table {
     Table::from_iter([
         ("attempts".to_owned(), Value::from(i64::from(config.policy.attempts))),
@@ -127,7 +108,7 @@ fn admin(admin: &Admin) -> Table {
     ])
 }
 
-fn sealed(secret: &Sealed) -> Value {
+pub(super) fn sealed(secret: &Sealed) -> Value {
     let named = |kind: &str, text: String| {
         Value::Table(Table::from_iter([(kind.to_owned(), Value::from(text))]))
     };
@@ -138,10 +119,10 @@ fn sealed(secret: &Sealed) -> Value {
     }
 }
 
-fn time(value: Duration) -> Value {
+pub(super) fn time(value: Duration) -> Value {
     Value::from(duration::text(value))
 }
 
-fn number(value: usize) -> Value {
+pub(super) fn number(value: usize) -> Value {
     Value::from(i64::try_from(value).unwrap_or(i64::MAX))
 }

@@ -1,5 +1,6 @@
 //! Reading one section: typed values, and problems for everything that does not fit.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::duration;
@@ -147,6 +148,52 @@ impl<'a> Section<'a> {
         })
     }
 
+    /// Returns a value that must be there. One that is missing is a problem, unless what stands
+    /// there was one already.
+    pub(crate) fn need<T>(&mut self, key: &'static str, value: Option<At<T>>) -> Option<T> {
+        if value.is_none() && !self.wrong.contains(&key) {
+            self.problems.add(&self.place, format!("{} needs `{key}`", self.title));
+        }
+        value.map(|at| at.value)
+    }
+
+    /// Returns what a value that must be there means. One that means nothing is a problem.
+    pub(crate) fn mean<T, M>(
+        &mut self,
+        key: &'static str,
+        value: Option<At<T>>,
+        mean: impl FnOnce(&T) -> Result<M, String>,
+    ) -> Option<M> {
+        let place = value.as_ref().map(|at| at.place.clone());
+        let value = self.need(key, value)?;
+        match mean(&value) {
+            Ok(meant) => Some(meant),
+            Err(wrong) => {
+                self.refuse(key, place.as_ref(), &wrong);
+                None
+            }
+        }
+    }
+
+    /// Says that a value that was read does not fit.
+    pub(crate) fn refuse(&mut self, key: &'static str, place: Option<&Place>, wrong: &str) {
+        let text = format!("`{key}` in {}: {wrong}", self.title);
+        self.problems.add(place.map_or(&self.place, |place| place.or(&self.place)), text);
+    }
+
+    /// Returns where the values stand that were not read yet.
+    pub(crate) fn places(&self) -> BTreeMap<String, Place> {
+        self.table.iter().map(|(key, node)| (key.clone(), node.place.clone())).collect()
+    }
+
+    /// Returns a duration without reading it: nothing is told if it is none.
+    pub(crate) fn glance(&self, key: &'static str) -> Option<At<Duration>> {
+        let node = self.table.get(key)?;
+        let (Value::Text(text) | Value::Loose(text)) = &node.value else { return None };
+        let value = duration::parse(text).ok()?;
+        Some(At { value, place: node.place.clone() })
+    }
+
     /// Hands out a subsection for reading elsewhere.
     pub(crate) fn inner(&mut self, key: &'static str) -> Option<Node> {
         self.asked.push(key);
@@ -187,14 +234,29 @@ impl<'a> Section<'a> {
 
     /// Ends the reading: every name that nobody asked for is a problem.
     pub(crate) fn end(self) -> Head {
+        self.end_telling(|_| None)
+    }
+
+    /// Ends the reading; of a name that nobody asked for, more may be known than what is near it.
+    pub(crate) fn end_telling(self, tell: impl Fn(&str) -> Option<String>) -> Head {
         for (name, node) in &self.table {
-            let near = suggestion(name, self.asked.iter().copied());
             let within =
                 if self.title.is_empty() { String::new() } else { format!(" in {}", self.title) };
-            let text = format!("unknown key `{name}`{within}{near}");
-            self.problems.add(&node.place, text);
+            let near = || suggestion(name, self.asked.iter().copied());
+            let more = tell(name).map_or_else(near, |told| format!("; {told}"));
+            self.problems.add(&node.place, format!("unknown key `{name}`{within}{more}"));
         }
         Head { place: self.place, wrong: self.wrong }
+    }
+
+    /// Ends the reading of something of which nothing is known: no name in it is a problem.
+    pub(crate) fn leave(self) -> Head {
+        Head { place: self.place, wrong: self.wrong }
+    }
+
+    /// Returns the names that were asked for.
+    pub(crate) fn asked(&self) -> &[&'static str] {
+        &self.asked
     }
 }
 

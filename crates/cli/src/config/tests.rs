@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use event::{Backoff, Order};
+use event::{Backoff, Durability, Order};
 
-use super::meant::Http;
 use super::sealed::Url;
+use super::sinks::Kind;
+use super::sinks::common::Pace;
+use super::sinks::http::Http;
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -43,6 +45,8 @@ fn the_default_file_is_a_config_that_means_exactly_the_defaults() {
     assert_eq!(example.policy.limits.len(), 1, "the example shows a limit");
     example.policy.limits.clear();
     assert_eq!(example.routes[0].outbox.take().as_deref(), Some("orders"));
+    assert_eq!(example.routes[0].durability.take(), Some(Durability::BestEffort));
+    example.sinks.retain(|sink| sink.name == "stock");
     assert_eq!(example, small());
 }
 
@@ -72,11 +76,11 @@ fn the_defaults_are_these() {
     let http = Http {
         url: Url::read("https://stock.example.com/events").unwrap(),
         structured: false,
-        timeout: 10 * SECOND,
+        pace: Pace { timeout: 10 * SECOND, concurrency: 16 },
         secrets: Vec::new(),
         headers: Vec::new(),
         allow_private: false,
-        concurrency: 16,
+        durability: Durability::BestEffort,
     };
     assert_eq!(config.sinks, [Sink { name: "stock".to_owned(), kind: Kind::Http(http) }]);
     let backoff = Backoff { base: SECOND, cap: 3600 * SECOND };
@@ -307,7 +311,9 @@ fn a_lease_or_a_drain_that_printing_could_outlast_is_told_with_its_line() {
 #[test]
 fn a_sink_that_prints_takes_no_url() {
     let said = problems(&SMALL.replace("\"http\"", "\"stdout\""));
-    assert_eq!(said, ["postbox.toml:7: unknown key `url` in [sink.stock]"]);
+    let told = "it is a key of kind \"rocketmq\", \"kafka\", \"rabbitmq\", \"nats\", \"redis\", \
+                \"http\", and this is \"stdout\"";
+    assert_eq!(said, [format!("postbox.toml:7: unknown key `url` in [sink.stock]; {told}")]);
 }
 
 fn with(variables: &[(&str, &str)]) -> Result<Config, Problems> {

@@ -1,5 +1,5 @@
 //! A config as it is written: every value optional, each with its place; types are checked,
-//! meaning is not.
+//! meaning is not. Only a sink is read with its meaning, by its kind.
 
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use super::place::{At, Place, Problems};
 use super::sealed::SecretOrigin;
 use super::section::{Head, Section};
 use super::series;
+use super::sinks::{CLASSES, KINDS, Kind};
 use super::tree::{Node, Table, Value};
 
 type Opt<T> = Option<At<T>>;
@@ -65,19 +66,10 @@ pub(crate) struct Sink {
     pub(crate) name: String,
     pub(crate) head: Head,
     pub(crate) kind: Opt<&'static str>,
-    pub(crate) http: Option<Http>,
-}
-
-/// What a sink of kind `http` takes.
-#[derive(Debug)]
-pub(crate) struct Http {
-    pub(crate) url: Opt<String>,
-    pub(crate) mode: Opt<&'static str>,
+    /// How long an event may take, for kinds that ask for it.
     pub(crate) timeout: Opt<Duration>,
-    pub(crate) secrets: Opt<Vec<SecretOrigin>>,
-    pub(crate) headers: Opt<Vec<(String, SecretOrigin)>>,
-    pub(crate) allow_private: Opt<bool>,
-    pub(crate) concurrency: Opt<usize>,
+    /// What it means, unless a problem was told.
+    pub(crate) meant: Option<Kind>,
 }
 
 /// `[[route]]`.
@@ -87,6 +79,7 @@ pub(crate) struct Route {
     pub(crate) topic: Opt<String>,
     pub(crate) sink: Opt<String>,
     pub(crate) outbox: Opt<String>,
+    pub(crate) durability: Opt<&'static str>,
 }
 
 /// `[policy]`.
@@ -137,9 +130,6 @@ pub(crate) struct Log {
     pub(crate) format: Opt<&'static str>,
     pub(crate) filter: Opt<String>,
 }
-
-/// The kinds of sinks that there are.
-pub(crate) const KINDS: &[&str] = &["http", "stdout"];
 
 /// The strategies that there are.
 pub(crate) const STRATEGIES: &[&str] = &{
@@ -219,19 +209,13 @@ fn outbox(name: String, title: &str, node: Node, problems: &mut Problems) -> Out
 
 fn sink(name: String, node: Node, problems: &mut Problems) -> Sink {
     let mut section = Section::open(format!("[sink.{name}]"), node, problems);
-    let kind = section.word("kind", KINDS);
-    // Without a kind every key is read, so that a missing kind is the only problem told.
-    let plain = kind.as_ref().is_some_and(|kind| kind.value == "stdout");
-    let http = (!plain).then(|| Http {
-        url: section.text("url"),
-        mode: section.word("mode", &["binary", "structured"]),
-        timeout: section.duration("timeout"),
-        secrets: section.secrets("secrets"),
-        headers: section.named_secrets("headers"),
-        allow_private: section.flag("allow_private"),
-        concurrency: section.count("concurrency"),
-    });
-    Sink { name, kind, http, head: section.end() }
+    let (kind, timeout) = (section.word("kind", KINDS), section.glance("timeout"));
+    // Without a kind nobody knows its keys, so that a missing kind is the only problem told.
+    let (meant, head) = match &kind {
+        Some(kind) => Kind::read(kind.value, section),
+        None => (None, section.leave()),
+    };
+    Sink { name, head, kind, timeout, meant }
 }
 
 impl Route {
@@ -257,6 +241,7 @@ fn route(node: Node, problems: &mut Problems) -> Route {
         topic: section.text("topic"),
         sink: section.text("sink"),
         outbox: section.text("outbox"),
+        durability: section.word("durability", CLASSES),
         head: section.end(),
     }
 }

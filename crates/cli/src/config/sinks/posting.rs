@@ -1,4 +1,4 @@
-//! What a sink's broker would refuse, asked for one key at a time, so that a mistake has a line.
+//! What an HTTP sink would refuse, asked for one key at a time, so that a mistake has a line.
 //!
 //! Nothing is connected, and no certificate is read.
 
@@ -7,7 +7,7 @@ use broker::webhook;
 use event::Code;
 use url::{Host, ParseError};
 
-use super::sealed::Sealed;
+use super::super::sealed::Sealed;
 
 /// Checks where a sink posts to.
 pub(super) fn check_url(text: &str, allow_private: bool) -> Result<(), String> {
