@@ -41,7 +41,8 @@ impl Instance {
         Instance::start_with(server, &[])
     }
 
-    /// Starts one with further arguments, which outdo those of the world.
+    /// Starts one with further arguments, which outdo those of the world. They may hold `{data}` and
+    /// `{port}` as a recipe does.
     pub fn start_with(server: &str, more: &[&str]) -> Result<Instance> {
         let server = need(server);
         // A short path, for the server puts a socket into it.
@@ -59,8 +60,8 @@ impl Instance {
             named.fold(filled, |word, (name, port)| word.replace(name, &port.to_string()))
         };
         let words: Vec<String> = serde_json::from_str(server.detail("recipe"))?;
-        let words = words.into_iter().map(fill);
-        let recipe: Vec<_> = words.chain(more.iter().map(|word| (*word).to_owned())).collect();
+        let words = words.into_iter().chain(more.iter().map(|word| (*word).to_owned()));
+        let recipe: Vec<_> = words.map(fill).collect();
         let shared = server.socket.port().to_string();
         let url = server.detail("url").replace(&shared, &ports[0].to_string());
         let child = spawn(&recipe, &server.run, &folder)?;

@@ -36,7 +36,7 @@ inter.broker.listener.name=PLAINTEXT
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
 sasl.enabled.mechanisms=PLAIN
 listener.name.sasl.plain.sasl.jaas.config=\
-org.apache.kafka.common.security.plain.PlainLoginModule required user_postbox=\"postbox\";
+org.apache.kafka.common.security.plain.PlainLoginModule required user_postbox=\"let-postbox-in\";
 auto.create.topics.enable=false
 num.partitions=4
 offsets.topic.num.partitions=1
@@ -128,7 +128,7 @@ impl Server for Kafka {
             ("url", format!("kafka://{}", place.address)),
             ("guarded", format!("kafka://127.0.0.1:{}", place.more[0])),
             ("user", "postbox".to_owned()),
-            ("password", "postbox".to_owned()),
+            ("password", "let-postbox-in".to_owned()),
             ("java", java.display().to_string()),
             ("reader", jars(&installed.prefix.with_file_name("kafka-reader"))),
             ("template", template::path(installed, self.name())?.display().to_string()),

@@ -1,0 +1,229 @@
+//! Kafka as the suites need it: a topic of each test's own, with a place for its dead.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use async_trait::async_trait;
+use broker::kafka::{Access, Kafka, KafkaFeed, Options, TRAITS};
+use broker::manner::{Manner, Naming, Subscription};
+use broker::traits::Traits;
+use event::{EventId, Feed, Secret, Sink};
+use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::producer::{FutureProducer, FutureRecord};
+use tokio::time::sleep;
+
+use super::{Quay, WRONG};
+use crate::instance::Instance;
+use crate::line::Line;
+use crate::world::need;
+
+/// How long a broker may take until it answers.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How long to wait between two looks.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How many partitions a topic of a test has.
+const PARTITIONS: i32 = 4;
+
+/// Who is let in where a password is asked for.
+const USER: &str = "postbox";
+
+/// Of a broker of one's own, the door that asks for a password sends clients on to a fourth port.
+/// Nobody listens there, unless a line is opened: clients of Kafka go where a broker says it is.
+const DETOUR: [&str; 2] =
+    ["--override", "advertised.listeners=PLAINTEXT://127.0.0.1:{port},SASL://127.0.0.1:{port4}"];
+
+/// One Kafka.
+pub struct KafkaQuay {
+    /// Where to connect without a password.
+    pub url: String,
+    /// Where to connect with one.
+    pub guarded: String,
+    /// The one.
+    pub password: String,
+    /// The port of the line, and where it leads to.
+    line: Option<(u16, u16)>,
+    instance: Option<Mutex<Instance>>,
+}
+
+/// Uses the broker of the world.
+pub async fn shared() -> KafkaQuay {
+    let server = need("kafka");
+    let [url, guarded, password] =
+        ["url", "guarded", "password"].map(|name| server.detail(name).to_owned());
+    KafkaQuay { url, guarded, password, line: None, instance: None }
+}
+
+/// Starts a broker of its own.
+pub async fn own() -> KafkaQuay {
+    own_with(&[]).await
+}
+
+/// Starts a broker of its own with further settings.
+pub async fn own_with(settings: &[&str]) -> KafkaQuay {
+    let more: Vec<&str> = settings.iter().flat_map(|setting| ["--override", setting]).collect();
+    let more = [&DETOUR[..], &more].concat();
+    let instance = Instance::start_with("kafka", &more).expect("a broker starts");
+    let [_, guarded, _, line] = instance.ports;
+    let quay = KafkaQuay {
+        url: instance.url.clone(),
+        guarded: format!("kafka://127.0.0.1:{guarded}"),
+        password: need("kafka").detail("password").to_owned(),
+        line: Some((line, guarded)),
+        instance: Some(Mutex::new(instance)),
+    };
+    quay.answers().await.expect("the broker answers");
+    quay
+}
+
+impl KafkaQuay {
+    /// Returns the way in without a password.
+    pub fn access(&self) -> Access {
+        Access { url: self.url.clone(), user: None }
+    }
+
+    /// Returns the way in with one.
+    pub fn guarded(&self, password: &str) -> Access {
+        let user = Some((USER.to_owned(), Secret::new(password)));
+        Access { url: self.guarded.clone(), user }
+    }
+
+    /// Makes the options of a sink.
+    pub fn options(&self, access: Access, manner: Manner) -> Options {
+        Options { access, topic: Naming::default(), compression: "none".to_owned(), manner }
+    }
+
+    /// Makes a topic with some settings.
+    pub async fn make(&self, partitions: i32, settings: &[(&str, &str)]) -> Result<String> {
+        let topic = format!("topic-{}", EventId::new());
+        self.make_named(&topic, partitions, settings).await?;
+        Ok(topic)
+    }
+
+    /// Makes a topic of a name.
+    pub async fn make_named(
+        &self,
+        name: &str,
+        partitions: i32,
+        settings: &[(&str, &str)],
+    ) -> Result<()> {
+        let admin: AdminClient<DefaultClientContext> = self.config().create()?;
+        let mut topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
+        for (key, value) in settings {
+            topic = topic.set(key, value);
+        }
+        let options = AdminOptions::new().operation_timeout(Some(PATIENCE));
+        let made = admin.create_topics([&topic], &options).await?;
+        made.into_iter().next().context("an answer")?.map_err(|(_, code)| anyhow!("{code}"))?;
+        let (name, until) = (name.to_owned(), Instant::now() + PATIENCE);
+        tokio::task::spawn_blocking(move || {
+            loop {
+                let told = admin.inner().fetch_metadata(Some(&name), PATIENCE)?;
+                if told.topics().iter().all(|topic| topic.error().is_none()) {
+                    return Ok(());
+                }
+                ensure!(Instant::now() < until, "the topic does not appear");
+                std::thread::sleep(LOOK);
+            }
+        })
+        .await?
+    }
+
+    /// Returns what a client of the test's own is told.
+    pub fn config(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", self.url.trim_start_matches("kafka://"));
+        config
+    }
+
+    /// Waits until it answers.
+    async fn answers(&self) -> Result<()> {
+        let manner = Manner { timeout: Duration::from_secs(5), ..Manner::new("it") };
+        let sink = Kafka::new(self.options(self.access(), manner)).map_err(anyhow::Error::msg)?;
+        let until = Instant::now() + PATIENCE;
+        while let Err(refusal) = sink.probe().await {
+            self.instance()?.lives()?;
+            ensure!(Instant::now() < until, "it does not answer: {refusal:?}");
+            sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    fn instance(&self) -> Result<MutexGuard<'_, Instance>> {
+        let own = self.instance.as_ref().context("the world's broker is everybody's")?;
+        Ok(own.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn sink_by(&self, access: Access, manner: Manner) -> Result<Arc<dyn Sink>> {
+        Ok(Arc::new(Kafka::new(self.options(access, manner)).map_err(anyhow::Error::msg)?))
+    }
+}
+
+#[async_trait]
+impl Quay for KafkaQuay {
+    fn traits(&self) -> Traits {
+        TRAITS
+    }
+
+    fn secrets(&self) -> Vec<String> {
+        vec![self.password.clone()]
+    }
+
+    async fn topic(&self, _group: &str) -> Result<String> {
+        let topic = self.make(PARTITIONS, &[]).await?;
+        self.make_named(&format!("{topic}.dead"), 1, &[]).await?;
+        Ok(topic)
+    }
+
+    async fn sink(&self, manner: Manner) -> Result<Arc<dyn Sink>> {
+        self.sink_by(self.access(), manner)
+    }
+
+    async fn feed(&self, subscription: Subscription) -> Result<Arc<dyn Feed>> {
+        let feed = KafkaFeed::new(&self.access(), subscription).map_err(anyhow::Error::msg)?;
+        Ok(Arc::new(feed))
+    }
+
+    async fn dead(&self, _group: &str, topic: &str, _reader: &str) -> Result<Option<String>> {
+        Ok(Some(format!("{topic}.dead")))
+    }
+
+    async fn foreign(&self, topic: &str, bytes: &[u8]) -> Result<()> {
+        let producer: FutureProducer = self.config().create()?;
+        let record: FutureRecord<'_, (), [u8]> = FutureRecord::to(topic).payload(bytes);
+        producer.send(record, PATIENCE).await.map_err(|(error, _)| error)?;
+        Ok(())
+    }
+
+    async fn stranger(&self, manner: Manner) -> Result<Option<Arc<dyn Sink>>> {
+        self.sink_by(self.guarded(WRONG), manner).map(Some)
+    }
+
+    async fn detour(&self, manner: Manner) -> Result<(Line, Arc<dyn Sink>)> {
+        let (at, to) = self.line.context("the world's broker has no port for a line")?;
+        let address = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let line = Line::open_at(address(at), address(to)).await?;
+        let access =
+            Access { url: format!("kafka://127.0.0.1:{at}"), ..self.guarded(&self.password) };
+        let sink = self.sink_by(access, manner)?;
+        Ok((line, sink))
+    }
+
+    async fn pause(&self, paused: bool) -> Result<()> {
+        self.instance()?.pause(paused)
+    }
+
+    async fn restart(&self) -> Result<()> {
+        {
+            let mut instance = self.instance()?;
+            instance.kill()?;
+            instance.revive()?;
+        }
+        self.answers().await
+    }
+}

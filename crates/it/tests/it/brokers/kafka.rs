@@ -1,0 +1,7 @@
+//! Kafka keeps the promises of a sink and of a feed, on the real broker.
+
+mod foreign;
+mod only;
+
+it::sink_contract!(it::quay::kafka::shared, it::quay::kafka::own);
+it::feed_contract!(it::quay::kafka::shared, it::quay::kafka::own);
