@@ -1,5 +1,6 @@
 //! RocketMQ: the contracts on the real broker and proxy, and what only it has.
 
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -196,4 +197,46 @@ async fn a_group_that_is_not_there_is_told_with_what_to_do() {
     let Err(Refusal::Down(cause)) = refused else { panic!("{refused:?}") };
     assert!(cause.detail.contains("updateSubGroup"), "{cause}");
     feed.close().await;
+}
+
+#[tokio::test]
+async fn the_official_java_client_and_the_cloudevents_sdk_read_our_events() {
+    let (quay, server) = (shared().await, it::world::need("rocketmq"));
+    let (topic, group) = (topic(&quay, "FIFO").await, format!("group-{}", EventId::new()));
+    quay.make_group(&group, true).await.expect("a group is made");
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let paid = |payload: &str| Event::new(&*topic, "OrderPaid", payload).key("ключ 7");
+    let events = [
+        paid(r#"{"total": 42, "name": "Grüße"}"#).header("traceparent", trace),
+        paid("").header("content-type", "text/plain"),
+    ];
+    let answers = sink(&quay, Shape::Fifo).publish(&events).await;
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    let address = quay.address().expect("an address").to_string();
+    let mut reader = Command::new(server.detail("java"));
+    reader.args(["-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp"]);
+    reader.arg(format!("{}/*", server.detail("client")));
+    reader.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/foreign/rocketmq/Reader.java"));
+    reader.args([&address, &topic, &group, "2"]).env("POSTBOX_RUN", &server.run);
+    let read = tokio::task::spawn_blocking(move || reader.output()).await;
+    let read = read.expect("it ends").expect("java starts");
+    let told = String::from_utf8_lossy(&read.stdout);
+    let errors = String::from_utf8_lossy(&read.stderr);
+    assert!(read.status.success(), "{told}\n{errors}");
+    for (line, event) in told.lines().zip(&events) {
+        let id = event.id.to_string();
+        let fields: Vec<&str> = line.split('\t').collect();
+        assert_eq!(fields[..3], [&id, "OrderPaid", "orders"], "{line}");
+        assert_eq!(Millis::parse(fields[3]), Some(event.created), "{line}");
+        assert_eq!(fields[5..9], ["ключ 7", &id, "ключ 7", "OrderPaid"], "{line}");
+        assert_eq!(fields[9], format!("{id},ключ_7"), "{line}");
+    }
+    let fields = |line: usize| -> Vec<String> {
+        told.lines().nth(line).expect("two came").split('\t').map(str::to_owned).collect()
+    };
+    let (first, second) = (fields(0), fields(1));
+    assert_eq!((first[4].as_str(), first[10].as_str()), ("application/json", trace));
+    assert_eq!((second[4].as_str(), second[10].as_str()), ("text/plain", "null"));
+    assert_eq!(first[11], "eyJ0b3RhbCI6IDQyLCAibmFtZSI6ICJHcsO8w59lIn0=");
+    assert_eq!(second[11], "", "nothing is read as nothing");
 }
