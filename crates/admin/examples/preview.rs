@@ -14,8 +14,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use event::{
-    Beat, Cause, Code, Durability, Event, Gauge, LaneState, LaneView, Level, Millis, Moment, Secret,
-    SinkView, Status,
+    Beat, Cause, Code, Durability, Event, Gauge, LaneState, LaneView, Level, Millis, Moment,
+    Secret, SinkView, Status,
 };
 use fake::{Relay, Shelf, listed};
 use postbox_admin::{Console, Options, serve};
@@ -144,7 +144,8 @@ fn lanes(relay: &Relay) {
         lane("stock", LaneState::Running, None),
         lane("mail", LaneState::Resting, Some(down.clone())),
     ]);
-    let level = |gauge, value| Level { gauge, topic: "orders".into(), group: "stock".into(), value };
+    let level =
+        |gauge, value| Level { gauge, topic: "orders".into(), group: "stock".into(), value };
     let levels =
         vec![level(Gauge::Lag, 1_284.0), level(Gauge::Dead, 2.0), level(Gauge::Disk, 0.83)];
     let sink = |name: &str, durability, levels, cause| SinkView {

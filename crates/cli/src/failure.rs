@@ -80,7 +80,6 @@ pub(crate) fn exit(ended: anyhow::Result<End>, out: Out) -> ExitCode {
     if let Some(code) = code {
         out.aside(Tone::Plain, format!("postbox explain {code}  says what to do"));
     }
-    let misused =
-        error.is::<Usage>() || refused.is_some() || code == Some(Code::ConfigInvalid);
+    let misused = error.is::<Usage>() || refused.is_some() || code == Some(Code::ConfigInvalid);
     ExitCode::from(if misused { 2 } else { 1 })
 }

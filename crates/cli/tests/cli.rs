@@ -506,3 +506,91 @@ fn the_demo_keeps_its_promises_and_leaves_nothing_behind() {
     assert!(number("effects") >= number("sent"), "{summary}");
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0, "nothing is left");
 }
+
+/// Returns the config with a demand, and another sink if there is one.
+fn demanding(class: &str, sink: Option<&str>) -> String {
+    let config = CONFIG
+        .replace("sink = \"screen\"", &format!("sink = \"screen\"\ndurability = \"{class}\""));
+    match sink {
+        Some(sink) => config.replace("kind = \"stdout\"", sink),
+        None => config,
+    }
+}
+
+#[test]
+fn a_destination_that_is_worth_less_than_demanded_is_refused_at_the_start() {
+    let home = Home::new(&demanding("durable", None));
+    home.fine(&["migrate"]);
+    home.put(&["order.paid", "OrderPaid", "{}"]);
+    let said = home.ends(2, &["run"]);
+    assert!(said.contains("[sink.screen]: durability-too-low: a route demands durable"), "{said}");
+    assert!(said.contains("postbox explain durability-too-low"), "{said}");
+    assert_eq!(home.counts()["new"], 1, "nothing was published");
+    assert!(home.fine(&["explain", "durability-too-low"]).contains("replicated"));
+    let doctor = home.run(&["doctor"]);
+    assert_eq!(doctor.status.code(), Some(1));
+    let doctor = String::from_utf8(doctor.stdout).unwrap();
+    assert!(doctor.contains("best-effort, and a route demands durable"), "{doctor}");
+
+    // Of HTTP nobody can be asked: the operator's word counts.
+    let http = "kind = \"http\"\nurl = \"http://127.0.0.1:9/\"\nallow_private = true\n\
+                durability = \"durable\"";
+    std::fs::write(home.path().join("postbox.toml"), demanding("durable", Some(http))).unwrap();
+    let relay = Relay::start(&home);
+    until(|| home.counts()["new"] == 1);
+    assert_eq!(relay.stop(), Some(0));
+}
+
+#[test]
+fn a_broker_that_is_down_is_told_by_every_command_and_gets_nothing_unasked() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    for (kind, scheme) in [
+        ("nats", "nats"),
+        ("redis", "redis"),
+        ("rabbitmq", "amqp"),
+        ("kafka", "kafka"),
+        ("rocketmq", "rocketmq"),
+    ] {
+        let sink =
+            format!("kind = \"{kind}\"\nurl = \"{scheme}://127.0.0.1:{port}\"\ntimeout = \"2s\"");
+        let home = Home::new(&demanding("durable", Some(&sink)));
+        home.fine(&["migrate"]);
+        home.fine(&["config", "check"]);
+        home.put(&["order.paid", "OrderPaid", "{}"]);
+        let doctor = home.run(&["doctor"]);
+        let said = String::from_utf8(doctor.stdout).unwrap();
+        assert!(
+            doctor.status.code() == Some(1) && said.contains("✗ sink screen"),
+            "{kind}: {said}"
+        );
+        let status = home.run(&["status"]);
+        assert!(status.status.success(), "{kind}: its outbox answers: {status:?}");
+        let aside = String::from_utf8(status.stderr).unwrap();
+        assert!(aside.contains("! screen: sink-down"), "{kind}: {aside}");
+        let all = json(&home.fine(&["status", "--json"]));
+        assert_eq!(all["sinks"][0]["kind"], kind);
+        assert_eq!(all["sinks"][0]["problem"]["code"], "sink-down", "{kind}: {all}");
+        let mut relay = home.command(&["run"]).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(relay.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let mut lines = lines.skip_while(|line| !line.contains("cannot be asked yet"));
+        assert!(lines.next().is_some(), "{kind}");
+        let rests = lines.find(|line| line.contains("lane rests")).expect("the lane rests");
+        assert!(rests.contains("sink-down"), "{kind}: {rests}");
+        relay.kill().unwrap();
+        relay.wait().unwrap();
+    }
+}
+
+#[test]
+fn the_status_of_a_destination_stands_below_that_of_the_outboxes() {
+    let home = Home::migrated();
+    let said = home.fine(&["status"]);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 5, "{said}");
+    assert!(lines[0].starts_with("OUTBOX ") && lines[2].is_empty(), "{said}");
+    assert!(lines[3].starts_with("SINK "), "{said}");
+    let words: Vec<&str> = lines[4].split_whitespace().collect();
+    assert_eq!(words, ["screen", "stdout", "best-effort", "-", "-", "-", "-"], "{said}");
+    let all = json(&home.fine(&["status", "--json"]));
+    assert_eq!(all["sinks"][0]["durability"], "best-effort");
+}

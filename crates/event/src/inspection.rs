@@ -202,12 +202,8 @@ mod tests {
 
     #[test]
     fn two_looks_are_one_that_is_worth_the_less_and_tells_everything_once() {
-        let level = |value| Level {
-            gauge: Gauge::Lag,
-            topic: "t".into(),
-            group: "g".into(),
-            value,
-        };
+        let level =
+            |value| Level { gauge: Gauge::Lag, topic: "t".into(), group: "g".into(), value };
         let disk = Level { gauge: Gauge::Disk, ..level(0.5) };
         let finding = Finding::new(Grade::Warn, "a", "b");
         let mut one = Inspection {

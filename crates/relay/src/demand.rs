@@ -163,7 +163,9 @@ mod tests {
         assert_eq!(offer(&sink).await, Err(Code::SinkDown), "it says why it does not know");
         assert!(sink.probe().await.is_err());
         fake.is(Some(Durability::BestEffort));
-        let Err(Refusal::Down(cause)) = sink.probe().await else { panic!("it is worth too little") };
+        let Err(Refusal::Down(cause)) = sink.probe().await else {
+            panic!("it is worth too little")
+        };
         assert_eq!(cause.code, Code::DurabilityTooLow);
         assert_eq!(offer(&sink).await, Err(Code::DurabilityTooLow));
         fake.is(Some(Durability::Replicated));

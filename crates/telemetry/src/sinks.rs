@@ -119,8 +119,7 @@ fn show(sink: &str, (of, topic, group): &Of, value: f64) {
         Gauge::Dead => names::BROKER_DEAD,
         Gauge::Disk => names::BROKER_DISK,
     };
-    let labels =
-        [("sink", sink.to_owned()), ("topic", topic.clone()), ("group", group.clone())];
+    let labels = [("sink", sink.to_owned()), ("topic", topic.clone()), ("group", group.clone())];
     gauge!(name, &labels).set(value);
 }
 

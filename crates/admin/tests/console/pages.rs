@@ -2,9 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use event::{
-    Cause, Code, Durability, EXPLANATIONS, Event, Gauge, Level, SinkView, Status,
-};
+use event::{Cause, Code, Durability, EXPLANATIONS, Event, Gauge, Level, SinkView, Status};
 
 use crate::client::{Answer, open};
 use crate::fake::listed;
@@ -20,7 +18,9 @@ fn is_page(answer: &Answer) -> bool {
 #[tokio::test]
 async fn the_overview_shows_destinations_once_they_were_looked_at() {
     let console = open().await;
-    assert!(console.get("/").await.body.contains("id=\"sinks\" aria-labelledby=\"sinks-title\" hidden"));
+    assert!(
+        console.get("/").await.body.contains("id=\"sinks\" aria-labelledby=\"sinks-title\" hidden")
+    );
     let level = |gauge, value| Level { gauge, topic: "t".into(), group: "g".into(), value };
     let levels = vec![level(Gauge::Lag, 1200.0), level(Gauge::Lag, 34.0), level(Gauge::Disk, 0.9)];
     console.relay.sinks.lock().unwrap().extend([

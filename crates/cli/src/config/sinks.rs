@@ -169,10 +169,8 @@ impl Kind {
 
 /// Returns the keys of a kind: those that it asks an empty section for.
 fn keys(kind: &str) -> Vec<&'static str> {
-    let nobody = Node {
-        place: Place::File("".into()),
-        value: tree::Value::Table(tree::Table::new()),
-    };
+    let nobody =
+        Node { place: Place::File("".into()), value: tree::Value::Table(tree::Table::new()) };
     let mut unheard = Problems::default();
     let mut section = Section::open(String::new(), nobody, &mut unheard);
     Kind::read_keys(kind, &mut section);

@@ -19,6 +19,7 @@ mod shards;
 mod shell;
 mod sql_facts;
 mod stop;
+mod traits;
 mod world;
 
 use it::instance;

@@ -132,7 +132,10 @@ mod tests {
         assert_eq!(said, ["there", "nats", "durable", "7", "-", "0", "61%"]);
         let view = view(&asked(Ok(seen)));
         assert_eq!((&view["durability"], &view["problem"]), (&json!("durable"), &Value::Null));
-        assert_eq!(view["levels"][3], json!({"gauge": "disk", "topic": "t", "group": "g", "value": 0.614}));
+        assert_eq!(
+            view["levels"][3],
+            json!({"gauge": "disk", "topic": "t", "group": "g", "value": 0.614})
+        );
     }
 
     #[test]

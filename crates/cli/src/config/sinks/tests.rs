@@ -125,7 +125,8 @@ fn the_relations_of_times_hold_for_every_kind() {
                         half the drain of [outbox.orders], 12s500ms";
         assert!(said.len() == 1 && said[0].starts_with(expected), "{kind}: {said:#?}");
         let said = problems(&keys_of(kind, url, "timeout = \"0s\"\nconcurrency = 0"));
-        let expected = ["9: `timeout` in [sink.there]: it must", "10: `concurrency` in [sink.there]"];
+        let expected =
+            ["9: `timeout` in [sink.there]: it must", "10: `concurrency` in [sink.there]"];
         for (said, expected) in said.iter().zip(expected) {
             assert!(said.starts_with(&format!("postbox.toml:{expected}")), "{kind}: {said}");
         }
@@ -158,7 +159,11 @@ fn what_means_nothing_is_told_with_its_line() {
     for (kind, more, expected) in [
         ("kafka", "topic = \"{key}\"", "may hold {topic} and {type}, and no other braces"),
         ("kafka", "topic = \"\"", "it is empty"),
-        ("kafka", "compression = \"zstd\"", "is not one of \"none\", \"gzip\", \"snappy\", \"lz4\""),
+        (
+            "kafka",
+            "compression = \"zstd\"",
+            "is not one of \"none\", \"gzip\", \"snappy\", \"lz4\"",
+        ),
         ("kafka", "user = \"me\"", "`user` in [sink.there]: it needs `password` too"),
         ("kafka", "password = \"canary\"", "`password` in [sink.there]: it needs `user` too"),
         ("rocketmq", "shape = \"lifo\"", "did you mean `fifo`?"),
