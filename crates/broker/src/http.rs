@@ -15,9 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use event::{
-    Answer, Cause, Code, Durability, Event, Inspection, Millis, Refusal, Secret, Sink,
-};
+use event::{Answer, Cause, Code, Durability, Event, Inspection, Millis, Refusal, Secret, Sink};
 use reqwest::{Client, Method, Request, redirect};
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};

@@ -1,7 +1,8 @@
 //! What an application links: put an event in the business transaction, take one in once.
 //!
-//! Both happen inside a transaction that the application began and will end. Nothing here begins,
-//! commits or rolls back anything, and nothing talks to a broker: that is the relay's part.
+//! Both happen inside a transaction that the application began and will end. Only a [`Consumer`]
+//! begins and ends transactions by itself, one for each event that comes to it. Nothing here
+//! publishes: that is the relay's part.
 //!
 //! ```
 //! # use sqlx::Connection;
@@ -22,14 +23,19 @@
 //! # }
 //! ```
 
+mod consumer;
 mod error;
 pub mod inbox;
 mod outbox;
 mod ring;
 mod tx;
 
+pub use consumer::{Consumer, Database, Failure};
 pub use error::Error;
-pub use event::{Event, EventId, Headers, Invalid, Limits, Millis, Payload};
+pub use event::{
+    Backoff, Cause, Code, Consumed, Delivery, Event, EventId, Feed, Handle, Headers, Invalid,
+    Limits, Millis, Nack, Payload, Refusal, Witness,
+};
 pub use outbox::{Outbox, put, put_at};
 pub use ring::Ring;
 pub use tx::Tx;

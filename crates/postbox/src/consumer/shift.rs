@@ -1,0 +1,307 @@
+//! One run of a consumer: who takes from the feed, who works, and how it ends.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use event::{
+    Begun, Cause, Code, Consumed, Delivery, Event, EventId, Millis, Nack, Refusal, StoreError,
+};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{StreamExt, unfold};
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc, watch};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::failure::Kind;
+use super::lines::{Lines, Turn};
+use super::rest::Rest;
+use super::{Consumer, Database, Failure};
+use crate::Error;
+use crate::outbox::USUAL;
+use crate::tx::Tx;
+
+/// How long the feed is asked before the consumer looks around.
+const ASK: Duration = Duration::from_secs(1);
+
+/// After how long an event comes again that nobody is to blame for.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// How many are in hand for each that is worked on.
+const AHEAD: usize = 4;
+
+/// A consumer at work.
+pub(super) struct Shift<DB: Database, W>
+where
+    DB::Connection: Tx,
+{
+    consumer: Consumer<DB>,
+    work: W,
+    lines: Mutex<Lines>,
+    places: Semaphore,
+    hands: Semaphore,
+    rest: Rest,
+    stopped: watch::Sender<bool>,
+    broken: Mutex<Option<StoreError>>,
+}
+
+/// What came, and its place in the line of its key.
+struct InHand<'a> {
+    delivery: Delivery,
+    turn: Turn,
+    _hand: SemaphorePermit<'a>,
+}
+
+/// How the work on an event ended.
+enum Worked {
+    First,
+    Before,
+    /// The stop came first.
+    Left,
+    /// Somebody works on it in another way, or the database is away.
+    Wait(Cause),
+    Failed(Cause),
+    Never(Cause),
+}
+
+impl<DB: Database, W> Shift<DB, W>
+where
+    DB::Connection: Tx,
+    W: for<'a> Fn(&'a mut DB::Connection, &'a Event) -> BoxFuture<'a, Result<(), Failure>>
+        + Send
+        + Sync,
+{
+    pub(super) fn new(consumer: Consumer<DB>, work: W) -> Shift<DB, W> {
+        let places = Semaphore::new(consumer.at_once);
+        let hands = Semaphore::new(consumer.at_once * AHEAD);
+        let (lines, rest, broken) = (Mutex::default(), Rest::default(), Mutex::default());
+        let stopped = watch::Sender::new(false);
+        Shift { consumer, work, lines, places, hands, rest, stopped, broken }
+    }
+
+    /// Takes and works until the stop; what is in hand then has its time.
+    pub(super) async fn run(self, stop: impl Future<Output = ()>) -> Result<(), Error> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let come = unfold(receiver, async |mut receiver: mpsc::UnboundedReceiver<InHand<'_>>| {
+            receiver.recv().await.map(|come| (come, receiver))
+        });
+        let working = come.for_each_concurrent(None, |come| self.carry(come));
+        let stopping = async {
+            tokio::select! {
+                () = stop => self.stop(),
+                () = self.stopped() => {}
+            }
+        };
+        let all = async { tokio::join!(self.take(sender), working, stopping) };
+        let drained = async {
+            self.stopped().await;
+            sleep(self.consumer.drain).await;
+        };
+        tokio::select! {
+            _ = all => {}
+            () = drained => {}
+        }
+        let broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner).take();
+        broken.map_or(Ok(()), |error| Err(Error::Store(error)))
+    }
+
+    /// Takes from the feed while there is a free hand. The feed is never interrupted: what it was
+    /// about to hand out would be nobody's.
+    async fn take<'a>(&'a self, sender: mpsc::UnboundedSender<InHand<'a>>) {
+        while let Some(hand) = self.free().await {
+            match self.consumer.feed.next(ASK).await {
+                Ok(Some(delivery)) if *self.stopped.borrow() => self.put_back(&delivery).await,
+                Ok(Some(delivery)) => {
+                    let key = delivery.event.as_ref().ok().and_then(|event| event.key.as_deref());
+                    let turn = self.lines.lock().unwrap_or_else(PoisonError::into_inner).enter(key);
+                    let come = InHand { delivery, turn, _hand: hand };
+                    // The other end outlives this one.
+                    let _ = sender.send(come);
+                }
+                Ok(None) => {}
+                Err(refusal) => {
+                    self.tell(&Consumed::Away(cause(refusal)));
+                    self.rest.begin(fastrand::f64());
+                }
+            }
+        }
+    }
+
+    /// Waits for a free hand and for the end of a rest; none after the stop.
+    async fn free(&self) -> Option<SemaphorePermit<'_>> {
+        let free = async {
+            let hand = self.hands.acquire().await.ok()?;
+            if let Some(until) = self.rest.until() {
+                sleep_until(until).await;
+            }
+            Some(hand)
+        };
+        tokio::select! {
+            biased;
+            () = self.stopped() => None,
+            hand = free => hand,
+        }
+    }
+
+    /// Carries one delivery to its end, and keeps it from others meanwhile.
+    async fn carry(&self, mut come: InHand<'_>) {
+        let keeping = async {
+            loop {
+                sleep(self.consumer.lease / 3).await;
+                let lease = self.consumer.lease;
+                // If it is somebody else's by now, the inbox sees to it that one of us works.
+                let _ = self.consumer.feed.extend(come.delivery.handle, lease).await;
+            }
+        };
+        let began = Instant::now();
+        let worked = tokio::select! {
+            worked = self.work(&come.delivery, &mut come.turn) => worked,
+            never = keeping => never,
+        };
+        self.end(&come.delivery, worked, began.elapsed()).await;
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).leave(come.turn);
+    }
+
+    async fn work(&self, delivery: &Delivery, turn: &mut Turn) -> Worked {
+        let event = match &delivery.event {
+            Ok(event) => event,
+            Err(cause) => return Worked::Never(cause.clone()),
+        };
+        if let Some(cause) = self.consumer.patience.spent(delivery.attempt) {
+            return Worked::Never(cause);
+        }
+        let turned = async {
+            turn.wait().await;
+            self.places.acquire().await
+        };
+        let _place = tokio::select! {
+            biased;
+            () = self.stopped() => return Worked::Left,
+            place = turned => place,
+        };
+        self.take_in(event).await.unwrap_or_else(|failure| self.judge(failure))
+    }
+
+    /// Does the work in one transaction with the memory of it.
+    async fn take_in(&self, event: &Event) -> Result<Worked, Failure> {
+        let (consumer, group) = (&self.consumer, &self.consumer.group);
+        let outbox = consumer.outbox.as_ref().unwrap_or(&USUAL);
+        let mut tx = DB::open(&consumer.pool).await?;
+        match Tx::take_in(&mut *tx, &outbox.tables, group, event.id).await? {
+            Begun::Go(_) => {}
+            Begun::Done => return Ok(Worked::Before),
+            Begun::Busy { until } => {
+                let why = format_args!("another holder works on it until {until}");
+                return Ok(Worked::Wait(Cause::new(Code::StoreBusy, why)));
+            }
+        }
+        let worked = AssertUnwindSafe((self.work)(&mut *tx, event)).catch_unwind().await;
+        match worked.unwrap_or_else(|panic| Err(Failure::later(told(&*panic)))) {
+            Ok(()) => tx.commit().await.map(|()| Worked::First).map_err(Failure::from),
+            Err(failure) => {
+                // A connection that cannot roll back is closed, which does the same.
+                let _ = tx.rollback().await;
+                Err(failure)
+            }
+        }
+    }
+
+    /// Says what a failure means. The database's faults are not the event's.
+    fn judge(&self, failure: Failure) -> Worked {
+        let error = match failure.0 {
+            Kind::Later(why) => return Worked::Failed(Cause::new(Code::ConsumerFailed, why)),
+            Kind::Never(why) => return Worked::Never(Cause::new(Code::ConsumerFailed, why)),
+            Kind::Database(error) => DB::meaning(&error),
+            Kind::Store(error) => error,
+        };
+        match error {
+            StoreError::Down(cause) => {
+                self.rest.begin(fastrand::f64());
+                Worked::Wait(cause)
+            }
+            StoreError::Broken(cause) if cause.code == Code::SchemaMissing => {
+                let error = StoreError::Broken(cause.clone());
+                self.broken.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                self.stop();
+                Worked::Wait(cause)
+            }
+            StoreError::Broken(cause) => Worked::Failed(cause),
+        }
+    }
+
+    /// Tells the broker what became of it. What it does not hear comes again, and is known then.
+    async fn end(&self, delivery: &Delivery, worked: Worked, work: Duration) {
+        let (feed, handle) = (&self.consumer.feed, delivery.handle);
+        let id = delivery.event.as_ref().ok().map(|event| event.id);
+        let nack = match worked {
+            Worked::First | Worked::Before => {
+                let _ = feed.ack(handle).await;
+                self.rest.over();
+                id.inspect(|id| self.consumer.patience.forget(*id));
+                let what = match worked {
+                    Worked::First => Consumed::First { work, age: age(delivery) },
+                    _ => Consumed::Before,
+                };
+                return self.tell(&what);
+            }
+            Worked::Left => return self.put_back(delivery).await,
+            Worked::Wait(cause) => (Nack::Again(WAIT), cause),
+            Worked::Never(cause) => (Nack::Dead(cause.clone()), cause),
+            Worked::Failed(cause) => {
+                let (patience, id) = (&self.consumer.patience, id.unwrap_or_else(EventId::new));
+                let nack = patience.judge(id, delivery.attempt, cause.clone(), fastrand::f64());
+                (nack, cause)
+            }
+        };
+        let what = match &nack {
+            (Nack::Again(_), cause) => Consumed::Again(cause.clone()),
+            (Nack::Dead(cause), _) => Consumed::Dead(cause.clone()),
+        };
+        let _ = feed.nack(handle, nack.0).await;
+        self.tell(&what);
+    }
+
+    async fn put_back(&self, delivery: &Delivery) {
+        let _ = self.consumer.feed.nack(delivery.handle, Nack::Again(Duration::ZERO)).await;
+    }
+
+    fn tell(&self, what: &Consumed) {
+        if let Some(witness) = &self.consumer.witness {
+            witness.consumed(&self.consumer.group, what);
+        }
+    }
+
+    fn stop(&self) {
+        self.stopped.send_replace(true);
+    }
+
+    async fn stopped(&self) {
+        // The sender is our own, so the news always comes.
+        let _ = self.stopped.subscribe().wait_for(|stopped| *stopped).await;
+    }
+}
+
+/// Returns what a panic said.
+fn told(panic: &(dyn Any + Send)) -> String {
+    let said = panic.downcast_ref::<&str>().map(|said| (*said).to_owned());
+    let said = said.or_else(|| panic.downcast_ref::<String>().cloned());
+    format!("the work panicked: {}", said.unwrap_or_default())
+}
+
+/// Returns how old the event of a delivery is by this machine's clock.
+fn age(delivery: &Delivery) -> Duration {
+    let created = delivery.event.as_ref().map_or_else(|_| Millis::now(), |event| event.created);
+    Duration::from_millis(u64::try_from(Millis::now().0 - created.0).unwrap_or_default())
+}
+
+fn cause(refusal: Refusal) -> Cause {
+    match refusal {
+        Refusal::Down(cause)
+        | Refusal::Retry(cause, _)
+        | Refusal::Reject(cause)
+        | Refusal::Unknown(cause) => cause,
+        Refusal::Held => Cause::new(Code::SinkBusy, "the feed holds back"),
+    }
+}
