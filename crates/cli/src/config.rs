@@ -26,7 +26,6 @@ pub(crate) use meant::{Chores, Config, Outbox, Route, Sink};
 use place::{DEFAULT_NAME, Place};
 pub(crate) use place::{Problem, Problems};
 pub(crate) use print::document;
-pub(crate) use sealed::Sealed;
 use tree::{Table, Value};
 use written::Written;
 

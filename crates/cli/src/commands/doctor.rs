@@ -73,9 +73,10 @@ async fn examine_all(global: &Global, which: &Which) -> anyhow::Result<Vec<Findi
 
 /// Looks at the files that hold secrets; the config is one of them if it holds any inline.
 fn secret_files(config: &Config, file: &Path) -> Vec<Finding> {
-    let mut secrets: Vec<&config::Sealed> = config.admin.token.iter().collect();
-    secrets.extend(config.sinks.iter().flat_map(|sink| sink.kind.secrets()));
-    let mut files: Vec<&Path> = secrets.iter().filter_map(|s| s.file(file)).collect();
+    let token = config.admin.token.iter().filter_map(|token| token.file(file));
+    let outboxes = config.outboxes.iter().flat_map(|outbox| outbox.url.files(file));
+    let sinks = config.sinks.iter().flat_map(|sink| sink.kind.secret_files(file));
+    let mut files: Vec<&Path> = token.chain(outboxes).chain(sinks).collect();
     files.sort_unstable();
     files.dedup();
     files.into_iter().map(secret_file).collect()

@@ -105,6 +105,19 @@ impl Url {
         Ok(Url { written: written.to_owned(), value: Secret::new(value) })
     }
 
+    /// Returns the files that hold a secret of it: those that it names, and the config if a password
+    /// stands there.
+    pub(crate) fn files<'a>(&'a self, config: &'a Path) -> Vec<&'a Path> {
+        let named = self.written.split("${file:").skip(1);
+        let named = named.filter_map(|rest| Some(Path::new(rest.split_once('}')?.0)));
+        let rest = self.written.split_once("://").map_or("", |(_, rest)| rest);
+        let rest = &rest[..find_outside(rest, |c| SLASHES.contains(&c)).unwrap_or(rest.len())];
+        let login = rest.rsplit_once('@').map_or("", |(login, _)| login);
+        let password = find_outside(login, |c| c == ':').map_or("", |at| &login[at + 1..]);
+        let here = !password.is_empty() && !password.starts_with("${");
+        named.chain(here.then_some(config)).collect()
+    }
+
     /// Returns the url itself, for the one call that needs it.
     pub(crate) fn reveal(&self) -> &str {
         self.value.reveal()
@@ -197,6 +210,22 @@ mod tests {
                 (format!("{url}"), format!("{url:?}")),
                 (shown.into(), format!("{shown:?}"))
             );
+        }
+    }
+
+    #[test]
+    fn a_url_tells_which_files_hold_a_secret_of_it() {
+        let config = Path::new("postbox.toml");
+        let files = |written: &str| {
+            let url = Url { written: written.to_owned(), value: Secret::new("") };
+            url.files(config).iter().map(|file| file.display().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(files("nats://me:canary@a,b"), ["postbox.toml"]);
+        assert_eq!(files("redis://:canary@a/0"), ["postbox.toml"]);
+        assert_eq!(files("amqp://me:${file:/run/secrets/x}@a/"), ["/run/secrets/x"]);
+        let none = ["redis://a:6379", "amqp://me:${env:WORD}@a", "sqlite:/var/a:b@c.sqlite3"];
+        for written in none {
+            assert!(files(written).is_empty(), "{written}");
         }
     }
 

@@ -9,6 +9,7 @@ mod posting;
 #[cfg(test)]
 mod tests;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use broker::gate::Gates;
@@ -17,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use toml::{Table, Value};
 
 use super::place::{Place, Problems};
-use super::sealed::Sealed;
+use super::sealed::{Sealed, Url};
 use super::section::Section;
 use super::tree::{self, Node};
 
@@ -92,6 +93,11 @@ trait Destination {
         Vec::new()
     }
 
+    /// Returns the urls, which may hold secrets.
+    fn urls(&self) -> Vec<&Url> {
+        Vec::new()
+    }
+
     /// Makes the sink. Nothing is connected yet.
     fn sink(&self, wiring: &Wiring<'_>) -> Result<Arc<dyn Sink>, Cause>;
 }
@@ -156,9 +162,11 @@ impl Kind {
         table
     }
 
-    /// Returns the secrets.
-    pub(crate) fn secrets(&self) -> Vec<&Sealed> {
-        self.inner().secrets()
+    /// Returns the files that hold a secret; the config is one of them if it holds any.
+    pub(crate) fn secret_files<'a>(&'a self, config: &'a Path) -> Vec<&'a Path> {
+        let (secrets, urls) = (self.inner().secrets(), self.inner().urls());
+        let own = secrets.into_iter().filter_map(|secret| secret.file(config));
+        own.chain(urls.into_iter().flat_map(|url| url.files(config))).collect()
     }
 
     /// Makes the sink. Nothing is connected yet.

@@ -84,6 +84,10 @@ impl Destination for Http {
         self.secrets.iter().chain(self.headers.iter().map(|(_, secret)| secret)).collect()
     }
 
+    fn urls(&self) -> Vec<&Url> {
+        vec![&self.url]
+    }
+
     fn sink(&self, wiring: &Wiring<'_>) -> Result<Arc<dyn Sink>, Cause> {
         let headers = self.headers.iter();
         let headers = headers.map(|(name, sealed)| (name.clone(), sealed.value.clone()));

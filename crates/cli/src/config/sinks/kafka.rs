@@ -6,7 +6,7 @@ use broker::kafka::{Access, Options};
 use event::{Cause, Sink};
 use toml::{Table, Value};
 
-use super::super::sealed::Sealed;
+use super::super::sealed::{Sealed, Url};
 use super::super::section::Section;
 use super::address::Address;
 use super::common::{self, Common, Login};
@@ -46,6 +46,10 @@ impl Destination for Kafka {
 
     fn secrets(&self) -> Vec<&Sealed> {
         self.login.iter().map(|(_, secret)| secret).collect()
+    }
+
+    fn urls(&self) -> Vec<&Url> {
+        vec![&self.common.url]
     }
 
     fn sink(&self, wiring: &Wiring<'_>) -> Result<Arc<dyn Sink>, Cause> {

@@ -6,7 +6,7 @@ use broker::nats::{Access, Options};
 use event::{Cause, Sink};
 use toml::{Table, Value};
 
-use super::super::sealed::Sealed;
+use super::super::sealed::{Sealed, Url};
 use super::super::section::Section;
 use super::address::Address;
 use super::common::{self, Common};
@@ -53,6 +53,10 @@ impl Destination for Nats {
 
     fn secrets(&self) -> Vec<&Sealed> {
         self.token.iter().chain(&self.credentials).collect()
+    }
+
+    fn urls(&self) -> Vec<&Url> {
+        vec![&self.common.url]
     }
 
     fn sink(&self, wiring: &Wiring<'_>) -> Result<Arc<dyn Sink>, Cause> {

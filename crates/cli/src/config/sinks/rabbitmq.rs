@@ -74,6 +74,10 @@ impl Destination for RabbitMq {
         table.insert("management".to_owned(), Value::from(management));
     }
 
+    fn urls(&self) -> Vec<&Url> {
+        std::iter::once(&self.common.url).chain(&self.management).collect()
+    }
+
     fn sink(&self, wiring: &Wiring<'_>) -> Result<Arc<dyn Sink>, Cause> {
         let options = Options {
             url: self.common.secret_url(),

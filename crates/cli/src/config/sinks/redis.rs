@@ -6,6 +6,7 @@ use broker::redis::Options;
 use event::{Cause, Sink};
 use toml::Table;
 
+use super::super::sealed::Url;
 use super::super::section::Section;
 use super::address::Address;
 use super::common::Common;
@@ -36,6 +37,10 @@ impl Destination for Redis {
 
     fn print(&self, table: &mut Table) {
         self.common.print(table);
+    }
+
+    fn urls(&self) -> Vec<&Url> {
+        vec![&self.common.url]
     }
 
     fn sink(&self, wiring: &Wiring<'_>) -> Result<Arc<dyn Sink>, Cause> {

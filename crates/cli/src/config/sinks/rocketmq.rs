@@ -6,7 +6,7 @@ use broker::rocketmq::{Access, Options, Shape};
 use event::{Cause, Sink};
 use toml::{Table, Value};
 
-use super::super::sealed::Sealed;
+use super::super::sealed::{Sealed, Url};
 use super::super::section::Section;
 use super::address::Address;
 use super::common::{self, Common, Login};
@@ -49,6 +49,10 @@ impl Destination for RocketMq {
 
     fn secrets(&self) -> Vec<&Sealed> {
         self.keys.iter().map(|(_, secret)| secret).collect()
+    }
+
+    fn urls(&self) -> Vec<&Url> {
+        vec![&self.common.url]
     }
 
     fn sink(&self, wiring: &Wiring<'_>) -> Result<Arc<dyn Sink>, Cause> {
