@@ -80,8 +80,10 @@ async fn carry(client: TcpStream, server: SocketAddr, state: watch::Receiver<Sta
     let there = flow(from_client, to_server, state.clone(), |state| state.held);
     let back = flow(from_server, to_client, state, |state| state.answers_held);
     tokio::select! {
-        _ = async { tokio::join!(there, back) } => {}
+        // What was held when the line was cut is lost, also if it is let go at the same moment.
+        biased;
         _ = cut.wait_for(|state| state.cuts > cuts) => {}
+        _ = async { tokio::join!(there, back) } => {}
     }
 }
 

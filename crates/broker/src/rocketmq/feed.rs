@@ -2,12 +2,14 @@
 //! lease, and is ended one by one.
 //!
 //! Polls run beside the caller, because one that is cut off may have taken events along which then
-//! are gone until their lease ends. What they bring waits on a [`Shelf`](shelf::Shelf).
+//! are gone until their lease ends. What they bring waits on a [`Shelf`](shelf::Shelf). A feed that
+//! nobody asks any more polls no further, and gives back what waits: others may want it.
 //!
 //! Order per key: a key is in one queue, and of a FIFO group a broker hands out nothing more of a
 //! queue before what it handed out is ended or due again. So of a FIFO group one event per queue is
 //! asked for at a time: of several, an ack behind one that is not ended would be forgotten.
 
+mod demand;
 mod poll;
 mod session;
 mod shelf;
@@ -24,6 +26,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use self::demand::Demand;
 use self::session::Session;
 use self::shelf::{Parcel, Shelf};
 use super::wire::{Call, Line, lasting, resource, v2};
@@ -51,6 +54,9 @@ struct Inner {
     news: Notify,
     /// There may be room for more.
     room: Notify,
+    demand: Demand,
+    /// A poll has ended.
+    calm: Notify,
     trouble: Mutex<Option<Refusal>>,
     stop: CancellationToken,
 }
@@ -69,6 +75,7 @@ impl RocketMqFeed {
         let places = address::read(&access.url)?;
         let line = Line::new(access, &places, subscription.timeout)?;
         let shelf = Mutex::new(Shelf::new(subscription.most));
+        let demand = Demand::new(subscription.lease / 2);
         let inner = Inner {
             line,
             wants: subscription,
@@ -76,6 +83,8 @@ impl RocketMqFeed {
             shelf,
             news: Notify::new(),
             room: Notify::new(),
+            demand,
+            calm: Notify::new(),
             trouble: Mutex::new(None),
             stop: CancellationToken::new(),
         };
@@ -103,6 +112,7 @@ impl Feed for RocketMqFeed {
     async fn next(&self, at_most: Duration) -> Result<Option<Delivery>, Refusal> {
         self.start();
         let inner = &self.inner;
+        let _asking = inner.demand.ask();
         let until = Instant::now() + at_most;
         loop {
             let news = inner.news.notified();
@@ -112,7 +122,7 @@ impl Feed for RocketMqFeed {
             if let Some(refusal) = inner.trouble().take() {
                 return Err(refusal);
             }
-            if inner.stop.is_cancelled() || timeout_at(until, news).await.is_err() {
+            if timeout_at(until, news).await.is_err() {
                 return Ok(None);
             }
         }
@@ -147,9 +157,11 @@ impl Feed for RocketMqFeed {
         Ok(())
     }
 
+    /// Waits for the polls that are out, which may have events in hand: some seconds.
     async fn close(&self) {
         let inner = &self.inner;
         inner.stop.cancel();
+        let _ = timeout(poll::POLL + Duration::from_secs(1), inner.calm()).await;
         let mut running = {
             let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::take(&mut *running)
@@ -159,7 +171,6 @@ impl Feed for RocketMqFeed {
         join_all(left.iter().map(|parcel| inner.hide(parcel, SOON))).await;
         inner.take_leave().await;
         inner.line.close();
-        inner.news.notify_waiters();
     }
 }
 
@@ -180,6 +191,25 @@ impl Inner {
 
     fn ended(&self, handle: Handle) {
         self.shelf().end(handle);
+        self.room.notify_one();
+    }
+
+    /// Waits until no poll is out.
+    async fn calm(&self) {
+        loop {
+            let ended = self.calm.notified();
+            if self.shelf().is_calm() {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    /// Gives back what waits while nobody asks for it.
+    async fn tidy(&self) {
+        let left = self.shelf().unwanted(Instant::now());
+        // What cannot be told is given back by its lease.
+        join_all(left.iter().map(|parcel| self.hide(parcel, SOON))).await;
         self.room.notify_one();
     }
 

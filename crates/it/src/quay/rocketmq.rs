@@ -119,8 +119,8 @@ impl RocketMqQuay {
         let fields = [
             ("topic", topic),
             ("defaultTopic", "TBW102"),
-            ("readQueueNums", "4"),
-            ("writeQueueNums", "4"),
+            ("readQueueNums", "16"),
+            ("writeQueueNums", "16"),
             ("perm", "6"),
             ("topicFilterType", "SINGLE_TAG"),
             ("topicSysFlag", "0"),

@@ -15,8 +15,13 @@ use super::session::everything;
 use super::shelf::{Parcel, Place};
 use super::Inner;
 
-/// How long a poll waits at the proxy, which grants 5 to 20 s.
-const POLL: Duration = Duration::from_secs(10);
+/// How long a poll waits at the proxy, which grants 5 to 20 s. A broker knows nothing of a consumer
+/// that has gone, and hands out to its polls until they end.
+pub(super) const POLL: Duration = Duration::from_secs(5);
+
+/// Polls at once of one broker at the most. Each may take an event along if the consumer dies,
+/// which counts as an attempt.
+const SIDE_BY_SIDE: usize = 8;
 
 /// How often the proxy hears of this consumer, and routes are looked at.
 const BEAT: Duration = Duration::from_secs(10);
@@ -34,6 +39,7 @@ type Post = (String, String, usize);
 pub(super) async fn run(inner: Arc<Inner>) {
     let mut polls = JoinSet::new();
     let mut known: HashMap<Post, AbortHandle> = HashMap::new();
+    polls.spawn(keep_tidy(Arc::clone(&inner)));
     loop {
         let looked = look(&inner).await;
         let rest = if looked.is_ok() { BEAT } else { REST };
@@ -56,6 +62,17 @@ pub(super) async fn run(inner: Arc<Inner>) {
             Err(refusal) => inner.fail(refusal),
         }
         sleep(rest).await;
+    }
+}
+
+async fn keep_tidy(inner: Arc<Inner>) {
+    let pace = (inner.wants.lease / 8).clamp(Duration::from_millis(50), Duration::from_secs(1));
+    loop {
+        sleep(pace).await;
+        // What one poll brought and is given back, another would only bring again.
+        if inner.demand.is_over() && inner.shelf().is_calm() {
+            inner.tidy().await;
+        }
     }
 }
 
@@ -87,7 +104,7 @@ async fn look(inner: &Inner) -> Result<(Vec<Post>, bool), Refusal> {
         let mut counts: HashMap<String, usize> = HashMap::new();
         for broker in message_queues.into_iter().filter_map(|queue| queue.broker) {
             let number = counts.entry(broker.name.clone()).or_default();
-            if fifo || *number == 0 {
+            if *number == 0 || fifo && *number < SIDE_BY_SIDE {
                 posts.push((topic.clone(), broker.name, *number));
             }
             *number += 1;
@@ -98,6 +115,10 @@ async fn look(inner: &Inner) -> Result<(Vec<Post>, bool), Refusal> {
 
 async fn poll(inner: Arc<Inner>, (topic, broker, _): Post, wanted: usize) {
     loop {
+        inner.demand.wait().await;
+        if inner.stop.is_cancelled() {
+            return;
+        }
         let room = inner.shelf().reserve(wanted, Instant::now());
         if room == 0 {
             // A lease may run out without anybody's word.
@@ -106,6 +127,7 @@ async fn poll(inner: Arc<Inner>, (topic, broker, _): Post, wanted: usize) {
         }
         let came = receive(&inner, &topic, &broker, room).await;
         inner.shelf().unreserve(room);
+        inner.calm.notify_waiters();
         inner.room.notify_one();
         if let Err(refusal) = came {
             inner.fail(refusal);

@@ -64,6 +64,11 @@ impl Shelf {
         self.reserved = self.reserved.saturating_sub(room);
     }
 
+    /// Tells whether nothing is on its way here.
+    pub(super) fn is_calm(&self) -> bool {
+        self.reserved == 0
+    }
+
     /// Takes in what came. It replaces what waited of the same place.
     pub(super) fn arrive(&mut self, parcel: Parcel) {
         self.waiting.retain(|other| other.place != parcel.place);
@@ -108,10 +113,16 @@ impl Shelf {
         }
     }
 
+    /// Lets go of what waits; returns what of it is still ours.
+    pub(super) fn unwanted(&mut self, now: Instant) -> Vec<Parcel> {
+        self.waiting.drain(..).filter(|parcel| parcel.until > now).collect()
+    }
+
     /// Lets go of everything; returns what is still ours.
     pub(super) fn clear(&mut self, now: Instant) -> Vec<Parcel> {
         let out = std::mem::take(&mut self.out).into_values();
-        out.chain(self.waiting.drain(..)).filter(|parcel| parcel.until > now).collect()
+        let out = out.filter(|parcel| parcel.until > now).collect::<Vec<_>>();
+        out.into_iter().chain(self.unwanted(now)).collect()
     }
 }
 
