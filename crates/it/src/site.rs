@@ -71,8 +71,14 @@ impl Site {
 
     /// Starts a relay that posts to `destination`.
     pub fn relay(&self, name: &str, destination: &str, rules: &Rules) -> Result<Process> {
+        let sink = format!("kind = \"http\"\nurl = \"{destination}\"\nallow_private = true");
+        self.relay_to(name, &sink, "order.*", rules)
+    }
+
+    /// Starts a relay from these topics to a sink of which these are the lines.
+    pub fn relay_to(&self, name: &str, sink: &str, topic: &str, rules: &Rules) -> Result<Process> {
         let config = self.folder.path().join(format!("{name}.toml"));
-        std::fs::write(&config, config_of(&self.url, destination, rules)?)?;
+        std::fs::write(&config, config_of(&self.url, sink, topic, rules)?)?;
         let config = config.to_str().context("a temporary folder has a plain name")?;
         Process::start(self.folder.path(), name, &["run", "-c", config])
     }
@@ -120,14 +126,13 @@ impl Site {
     }
 }
 
-fn config_of(url: &str, destination: &str, rules: &Rules) -> Result<String> {
+fn config_of(url: &str, sink: &str, topic: &str, rules: &Rules) -> Result<String> {
     let Rules { lease, timeout, outbox, policy } = rules;
     let mut text = String::new();
     writeln!(text, "[outbox.orders]\nurl = \"{url}\"")?;
     writeln!(text, "lease = \"{lease}\"\nidle = \"200ms\"\n{outbox}")?;
-    writeln!(text, "[sink.stock]\nkind = \"http\"\nurl = \"{destination}\"")?;
-    writeln!(text, "timeout = \"{timeout}\"\nallow_private = true")?;
-    writeln!(text, "[[route]]\ntopic = \"order.*\"\nsink = \"stock\"")?;
+    writeln!(text, "[sink.stock]\n{sink}\ntimeout = \"{timeout}\"")?;
+    writeln!(text, "[[route]]\ntopic = \"{topic}\"\nsink = \"stock\"")?;
     writeln!(text, "[policy]\nrest = \"200ms\"\n{policy}")?;
     writeln!(text, "[admin]\noff = true")?;
     Ok(text)
