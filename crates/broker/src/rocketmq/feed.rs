@@ -261,8 +261,7 @@ impl Inner {
     }
 
     async fn take_leave(&self) {
-        let request =
-            v2::NotifyClientTerminationRequest { group: resource(&self.wants.group) };
+        let request = v2::NotifyClientTerminationRequest { group: resource(&self.wants.group) };
         let ask = async |mut call: Call| call.client.notify_client_termination(request).await;
         // A proxy that is gone has forgotten this consumer anyway.
         let _ = self.ask(ask).await;
@@ -294,7 +293,8 @@ fn judge(status: Option<v2::Status>) -> Result<(), Refusal> {
     match status.unwrap_or_default() {
         status if status.code == refusal::OK => Ok(()),
         v2::Status { code: INVALID_RECEIPT, message } => {
-            let detail = format!("this delivery is no longer in hand: {INVALID_RECEIPT}: {message}");
+            let detail =
+                format!("this delivery is no longer in hand: {INVALID_RECEIPT}: {message}");
             Err(Refusal::Reject(Cause::new(Code::SinkRefused, detail)))
         }
         status => Err(refusal::of(&status, "", false)),

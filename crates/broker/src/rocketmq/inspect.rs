@@ -249,7 +249,12 @@ mod tests {
     use super::*;
 
     fn class(pairs: &[(&str, &str)]) -> (Durability, Vec<Finding>) {
-        judge("a", &settings(pairs.iter().map(|(k, v)| format!("{k}={v}\n")).collect::<String>().as_bytes()))
+        judge(
+            "a",
+            &settings(
+                pairs.iter().map(|(k, v)| format!("{k}={v}\n")).collect::<String>().as_bytes(),
+            ),
+        )
     }
 
     #[test]
@@ -280,7 +285,8 @@ mod tests {
 
     #[test]
     fn what_a_setting_risks_is_told_with_what_to_set_instead() {
-        let (_, findings) = class(&[("flushDiskType", "ASYNC_FLUSH"), ("brokerRole", "SYNC_MASTER")]);
+        let (_, findings) =
+            class(&[("flushDiskType", "ASYNC_FLUSH"), ("brokerRole", "SYNC_MASTER")]);
         assert!(findings.iter().all(|finding| finding.grade == Grade::Warn));
         let told = findings.iter().map(|it| it.detail.as_str()).collect::<String>();
         assert!(told.contains("SYNC_FLUSH") && told.contains("inSyncReplicas=2"), "{told}");

@@ -236,7 +236,8 @@ mod tests {
 
     #[test]
     fn attributes_have_the_names_of_the_binding() {
-        let event = Event::new("order.paid", "OrderPaid", "{}").key("123").header("traceparent", "00");
+        let event =
+            Event::new("order.paid", "OrderPaid", "{}").key("123").header("traceparent", "00");
         let letter = letters(Shape::Fifo).write(&event).unwrap();
         let get = |name: &str| letter.user_properties.get(name).map(String::as_str);
         assert_eq!(get("CE_specversion"), Some("1.0"));
@@ -249,7 +250,8 @@ mod tests {
 
     #[test]
     fn a_group_is_the_key_or_its_hash_or_the_event_itself() {
-        let group = |key: &str| system(Shape::Fifo, &Event::new("t", "T", "1").key(key)).message_group;
+        let group =
+            |key: &str| system(Shape::Fifo, &Event::new("t", "T", "1").key(key)).message_group;
         assert_eq!(group("123").unwrap(), "123");
         assert_eq!(group(&"k".repeat(63)).unwrap().len(), 63);
         for hashed in [&"k".repeat(64), &"é".repeat(40), "a\nb", "  "] {

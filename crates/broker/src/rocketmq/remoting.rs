@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn tables_that_are_no_json_are_read() {
-        let table = r#"{"offsetTable":{{"topic":"t","queueId":0}:{"brokerOffset":7,"consumerOffset":5},
+        let table = r#"{"offsetTable":{{"queueId":0}:{"brokerOffset":7,"consumerOffset":5},
             {"topic":"t","queueId":1}:{"brokerOffset":-1,"consumerOffset":5}}}"#;
         assert_eq!(numbers(table, "brokerOffset"), [7, -1]);
         let json = r#"{"a":{0:"x,1:\"{2:","b":[3,4],12:{"c":5}}}"#;

@@ -71,7 +71,9 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
-fn header(text: &str) -> Result<MetadataValue<Ascii>, tonic::metadata::errors::InvalidMetadataValue> {
+fn header(
+    text: &str,
+) -> Result<MetadataValue<Ascii>, tonic::metadata::errors::InvalidMetadataValue> {
     text.parse()
 }
 
@@ -87,7 +89,10 @@ mod tests {
         stamp.write(&mut headers, Millis::parse("2026-11-15T20:00:00.123Z").unwrap()).unwrap();
         let text = |name: &str| headers.get(name).unwrap().to_str().unwrap().to_owned();
         assert_eq!(text("x-mq-date-time"), "20261115T200000Z");
-        assert_eq!((text("x-mq-protocol").as_str(), text("x-mq-client-id").as_str()), ("v2", "client"));
+        assert_eq!(
+            (text("x-mq-protocol").as_str(), text("x-mq-client-id").as_str()),
+            ("v2", "client")
+        );
         let told = text("authorization");
         assert!(told.starts_with("MQv2-HMAC-SHA1 Credential=me, SignedHeaders=x-mq-date-time, "));
         assert!(!format!("{stamp:?}").contains("key\""), "{stamp:?}");

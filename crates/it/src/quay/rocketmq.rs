@@ -42,7 +42,8 @@ const GUARDED: &[&str] = &[
      DefaultAuthenticationProvider",
     "broker.authenticationMetadataProvider=org.apache.rocketmq.auth.authentication.provider.\
      LocalAuthenticationMetadataProvider",
-    "broker.initAuthenticationUser={\"username\":\"postbox\",\"password\":\"s3cret-of-the-broker\"}",
+    "broker.initAuthenticationUser={\"username\":\"postbox\",\"password\":\
+     \"s3cret-of-the-broker\"}",
     "broker.innerClientAuthenticationCredentials={\"accessKey\":\"postbox\",\"secretKey\":\
      \"s3cret-of-the-broker\"}",
     "proxy.authenticationEnabled=true",

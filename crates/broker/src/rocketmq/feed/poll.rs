@@ -11,9 +11,9 @@ use tonic::{Request, Streaming};
 
 use super::super::wire::{Call, lasting, resource, v2};
 use super::super::{letter, refusal};
+use super::Inner;
 use super::session::everything;
 use super::shelf::{Parcel, Place};
-use super::Inner;
 
 /// How long a poll waits at the proxy, which grants 5 to 20 s. A broker knows nothing of a consumer
 /// that has gone, and hands out to its polls until they end.
@@ -76,8 +76,8 @@ async fn keep_tidy(inner: Arc<Inner>) {
     }
 }
 
-/// Makes itself heard, and returns what to poll, and whether the group is FIFO: then there is a poll
-/// for each queue, because each brings one event.
+/// Makes itself heard, and returns what to poll, and whether the group is FIFO: then there are
+/// several polls, because each brings one event.
 async fn look(inner: &Inner) -> Result<(Vec<Post>, bool), Refusal> {
     let (mut call, fifo) = inner.session.call(&inner.line, &inner.wants).await?;
     let beat = v2::HeartbeatRequest {

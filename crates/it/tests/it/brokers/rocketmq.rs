@@ -187,6 +187,33 @@ async fn a_look_tells_what_a_receipt_is_worth_by_the_brokers_own_settings() {
     assert!(seen.findings.iter().any(|it| it.detail.contains("?nameserver=")), "{seen:?}");
 }
 
+/// In a group without order, the old receipt of a delivery that was extended ends nothing.
+#[tokio::test]
+async fn an_extended_delivery_is_ended_by_its_new_receipt() {
+    const LEASE: Duration = Duration::from_secs(2);
+    let quay = shared().await;
+    let topic = topic(&quay, "NORMAL").await;
+    let group = format!("group-{}", EventId::new());
+    quay.make_group(&group, false).await.expect("a group is made");
+    let wants = Subscription { lease: LEASE, ..Subscription::new(group, &[&topic]) };
+    let feed = RocketMqFeed::new(&quay.access, wants).expect("it is right");
+    let event = Event::new(&*topic, "T", "{}");
+    let answers = sink(&quay, Shape::Normal).publish(&[event]).await;
+    assert!(answers[0].is_ok(), "{answers:?}");
+    let until = Instant::now() + PATIENCE;
+    let delivery = loop {
+        if let Ok(Some(delivery)) = feed.next(Duration::from_secs(1)).await {
+            break delivery;
+        }
+        assert!(Instant::now() < until, "nothing comes");
+    };
+    feed.extend(delivery.handle, LEASE).await.expect("it is in hand");
+    feed.ack(delivery.handle).await.expect("it is in hand");
+    let again = feed.next(LEASE * 4).await;
+    assert_eq!(again, Ok(None), "it was not ended");
+    feed.close().await;
+}
+
 #[tokio::test]
 async fn a_group_that_is_not_there_is_told_with_what_to_do() {
     let quay = shared().await;
