@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use event::{Keep, StoreError};
+use event::{Keep, Sink, StoreError};
 use relay::{Lane, SystemClock, Unrouted};
 use telemetry::Telemetry;
 use tokio::net::TcpListener;
@@ -17,7 +17,7 @@ use crate::config::{self, Config};
 use crate::destinations::Destinations;
 use crate::failure::Refused;
 use crate::outboxes::{Chosen, Opened};
-use crate::wire::{self, Sinks};
+use crate::wire::{self, Planned, Sinks};
 
 /// A relay that is open, and does not run yet.
 pub(crate) struct Relaying {
@@ -70,23 +70,24 @@ impl Relaying {
     pub(crate) async fn run(mut self, stop: &CancellationToken) -> anyhow::Result<()> {
         let stop = stop.child_token();
         let end = CancellationToken::new();
+        let mut around = self.around(&stop, &end);
         let (sinks, mut destinations) = (Sinks::new(stop.clone()), Destinations::default());
-        let mut planned = Vec::new();
-        for (outbox, opened) in self.config.outboxes.iter().zip(&self.outboxes) {
-            planned.extend(self.lanes(outbox, opened, &sinks, &mut destinations)?);
+        let mut plans = Vec::new();
+        for outbox in &self.config.outboxes {
+            plans.push(self.plan(outbox, &sinks, &mut destinations)?);
         }
         let Some(asked) = stop.run_until_cancelled(destinations.ask()).await else {
             return Ok(());
         };
         asked?;
-        let mut around = self.around(&stop, &end);
         self.look(destinations, &mut around, &stop);
-        for (outbox, opened) in self.config.outboxes.iter().zip(&self.outboxes) {
-            around.spawn(self.chores(outbox, opened, stop.clone()));
-        }
         let mut lanes = JoinSet::new();
-        for lane in planned {
-            lanes.spawn(run_lane(lane, stop.clone()));
+        let outboxes = self.config.outboxes.iter().zip(&self.outboxes);
+        for ((outbox, opened), plan) in outboxes.zip(plans) {
+            for lane in self.lanes(outbox, opened, plan) {
+                lanes.spawn(run_lane(lane, stop.clone()));
+            }
+            around.spawn(self.chores(outbox, opened, stop.clone()));
         }
         self.started.store(true, Ordering::Relaxed);
         let failed = until_ended(&mut lanes, &mut around, &stop).await;
@@ -162,16 +163,16 @@ impl Relaying {
         })
     }
 
-    fn lanes(
-        &self,
+    /// Makes the sinks of an outbox's lanes. Nothing is connected yet.
+    fn plan<'a>(
+        &'a self,
         outbox: &config::Outbox,
-        opened: &Opened,
         sinks: &Sinks,
         destinations: &mut Destinations,
-    ) -> anyhow::Result<Vec<Lane>> {
-        let mut lanes = Vec::new();
+    ) -> Result<Vec<(Planned<'a>, Arc<dyn Sink>)>, Refused> {
+        let mut plan: Vec<(Planned<'_>, Arc<dyn Sink>)> = Vec::new();
         for planned in wire::plan(&self.config, &outbox.name) {
-            let sink: Arc<dyn event::Sink> = match planned.sink {
+            let sink = match planned.sink {
                 None => Arc::new(Unrouted),
                 Some(sink) => {
                     let refused = |cause| Refused::sink(&sink.name, cause);
@@ -179,7 +180,20 @@ impl Relaying {
                     destinations.add(&sink.name, made, planned.demand)
                 }
             };
-            let name = planned.name().to_owned();
+            plan.push((planned, sink));
+        }
+        Ok(plan)
+    }
+
+    fn lanes(
+        &self,
+        outbox: &config::Outbox,
+        opened: &Opened,
+        plan: Vec<(Planned<'_>, Arc<dyn Sink>)>,
+    ) -> Vec<Lane> {
+        let mut lanes = Vec::new();
+        for (planned, sink) in plan {
+            let (name, routed) = (planned.name().to_owned(), planned.sink.is_some());
             let lane = store::Lane { topics: planned.topics, order: outbox.order };
             let source = opened.outbox.lane(lane);
             let (source, sink) = self.telemetry.watch(&outbox.name, &name, source, sink);
@@ -190,10 +204,10 @@ impl Relaying {
                 sink,
                 clock: Arc::new(SystemClock),
                 policy: self.config.policy.clone(),
-                options: options(outbox, planned.sink.is_some()),
+                options: options(outbox, routed),
             });
         }
-        Ok(lanes)
+        lanes
     }
 
     fn chores(

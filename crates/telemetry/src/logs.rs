@@ -6,9 +6,11 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::{fmt, registry};
 
-/// Libraries that log whole events when a broker refuses them. What matters of it is in the cause;
-/// whoever wants more names the library in the filter.
-const TALKATIVE: [&str; 1] = ["lapin"];
+/// Libraries, and the most that they may say: one logs whole events when a broker refuses them, the
+/// other every connection that comes and goes. What matters of it is in the cause; whoever wants
+/// more names the library in the filter.
+const TALKATIVE: [(&str, LevelFilter); 2] =
+    [("lapin", LevelFilter::OFF), ("async_nats", LevelFilter::WARN)];
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,8 +31,9 @@ fn read(filter: &str) -> Result<Targets, String> {
     let example = "write for example \"info\" or \"warn,postbox_relay=debug\"";
     let read: Result<Targets, _> = filter.parse();
     let read = read.map_err(|error| format!("{filter:?} cannot be read: {error}; {example}"))?;
-    let unnamed = TALKATIVE.iter().filter(|library| !filter.contains(*library));
-    Ok(unnamed.fold(read, |read, library| read.with_target(*library, LevelFilter::OFF)))
+    let most = read.default_level().unwrap_or(LevelFilter::OFF);
+    let unnamed = TALKATIVE.iter().filter(|(library, _)| !filter.contains(*library));
+    Ok(unnamed.fold(read, |read, (library, may)| read.with_target(*library, most.min(*may))))
 }
 
 /// Starts logging. A second call changes nothing. A filter that cannot be read is returned as text.
@@ -54,10 +57,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_library_that_logs_events_is_silent_unless_it_is_named() {
+    fn a_library_that_talks_too_much_is_cut_short_unless_it_is_named() {
         let usual = read("info").unwrap();
         assert!(usual.would_enable("postbox_relay", &Level::INFO));
         assert!(!usual.would_enable("lapin::returned_messages", &Level::ERROR));
+        assert!(!usual.would_enable("async_nats", &Level::INFO));
+        assert!(usual.would_enable("async_nats", &Level::WARN));
+        assert!(!read("error").unwrap().would_enable("async_nats", &Level::WARN));
         let named = read("info,lapin=warn").unwrap();
         assert!(named.would_enable("lapin::returned_messages", &Level::WARN));
     }

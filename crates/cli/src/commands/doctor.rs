@@ -132,7 +132,7 @@ async fn reach(config: &Config, configured: &config::Sink) -> Vec<Finding> {
             findings
         }
         Ok(Err(refusal)) => {
-            one(Grade::Bad, format!("{}; until it answers, its lane rests", why(&refusal)))
+            one(Grade::Bad, format!("{}; meanwhile its lane rests", why(&refusal)))
         }
         Err(_) => one(Grade::Warn, "was silent for 10s; look at its load".to_owned()),
     };
