@@ -8,6 +8,7 @@ mod batch;
 mod feed;
 mod inspect;
 mod letter;
+mod levels;
 mod refusal;
 #[doc(hidden)]
 pub mod remoting;
