@@ -192,3 +192,63 @@ impl Sink for RocketMq {
         self.line.close();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rcgen::{CertifiedKey, generate_simple_self_signed};
+    use rustls::ServerConfig;
+    use rustls::crypto::ring;
+    use rustls::pki_types::PrivateKeyDer;
+    use tokio::net::TcpListener;
+    use tokio_rustls::TlsAcceptor;
+
+    use super::*;
+    use crate::manner::{Manner, Naming};
+
+    fn sink(url: String) -> RocketMq {
+        let manner = Manner { timeout: Duration::from_secs(20), ..Manner::new("orders") };
+        let access = Access { url, keys: None };
+        let (topic, shape) = (Naming::default(), Shape::Fifo);
+        RocketMq::new(Options { access, topic, shape, manner }).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_certificate_that_nobody_trusts_is_down_and_told() {
+        let CertifiedKey { cert, signing_key } =
+            generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![cert.der().clone()], key)
+            .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let serving = tokio::spawn(async move {
+            let acceptor = TlsAcceptor::from(Arc::new(config));
+            while let Ok((stream, _)) = listener.accept().await {
+                let _ = acceptor.accept(stream).await;
+            }
+        });
+        let sink = sink(format!("rocketmq+tls://localhost:{port}"));
+        let answers = sink.publish(&[Event::new("t", "T", "{}").key("k")]).await;
+        let Err(Refusal::Down(cause)) = &answers[0] else { panic!("{answers:?}") };
+        assert!(cause.detail.contains("certificate"), "{cause}");
+        assert!(matches!(sink.probe().await, Err(Refusal::Down(_))));
+        serving.abort();
+    }
+
+    #[tokio::test]
+    async fn a_proxy_that_is_not_there_is_down_for_each_event_and_told_by_its_address() {
+        let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+        let sink = sink(format!("rocketmq://127.0.0.1:{port}"));
+        let events: Vec<Event> = (0..3).map(|_| Event::new("t", "T", "{}")).collect();
+        for answer in sink.publish(&events).await {
+            let Err(Refusal::Down(cause)) = answer else { panic!("{answer:?}") };
+            assert!(cause.detail.contains(&port.to_string()), "{cause}");
+        }
+    }
+}

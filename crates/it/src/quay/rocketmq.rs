@@ -11,7 +11,7 @@ use broker::manner::{Manner, Naming, Subscription};
 use broker::rocketmq::remoting::Desk;
 use broker::rocketmq::{Access, Options, RocketMq, RocketMqFeed, Shape, TRAITS};
 use broker::traits::Traits;
-use event::{Event, EventId, Feed, Millis, Secret, Sink};
+use event::{Answer, Code, Event, EventId, Feed, Millis, Refusal, Secret, Sink};
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -168,7 +168,13 @@ impl RocketMqQuay {
                 Ok(()) => sink.publish(&[Event::new(TOPIC, "Asked", "{}").key("k")]).await,
                 Err(_) => Vec::new(),
             };
-            if published.iter().any(Result::is_ok) {
+            // One that waits for a copy which nobody makes answers too.
+            let answered = |answer: &Answer| match answer {
+                Ok(_) => true,
+                Err(Refusal::Unknown(cause)) => cause.code == Code::NotKept,
+                Err(_) => false,
+            };
+            if published.iter().any(answered) {
                 sink.close().await;
                 return Ok(());
             }

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use broker::manner::{Manner, Subscription};
 use broker::rocketmq::{RocketMq, RocketMqFeed, Shape};
-use event::{Answer, Code, Durability, Event, EventId, Feed, Gauge, Millis, Refusal, Sink};
+use event::{
+    Answer, Code, Durability, Event, EventId, Feed, Finding, Gauge, Millis, Refusal, Sink,
+};
 use it::quay::Quay;
 use it::quay::rocketmq::{RocketMqQuay, guarded, own_with, shared};
 
@@ -185,6 +187,33 @@ async fn a_look_tells_what_a_receipt_is_worth_by_the_brokers_own_settings() {
     let seen = blind.inspect().await.expect("it tells");
     assert_eq!(seen.durability, Durability::BestEffort);
     assert!(seen.findings.iter().any(|it| it.detail.contains("?nameserver=")), "{seen:?}");
+}
+
+/// The code and the guide rely on this: by itself, the role of a broker promises nothing.
+#[tokio::test]
+async fn a_synchronous_master_without_a_slave_gives_receipts_and_is_not_called_replicated() {
+    let quay = own_with(&["broker.brokerRole=SYNC_MASTER"], None).await;
+    let (topic, sink) = (topic(&quay, "FIFO").await, sink(&quay, Shape::Fifo));
+    let answers = sink.publish(&[Event::new(&*topic, "T", "{}").key("k")]).await;
+    assert!(answers[0].is_ok(), "{answers:?}");
+    let seen = sink.inspect().await.expect("it tells");
+    assert_eq!(seen.durability, Durability::BestEffort, "{seen:?}");
+    let told = |it: &Finding| it.what == "replication" && it.detail.contains("waits for no copy");
+    assert!(seen.findings.iter().any(told), "{seen:?}");
+}
+
+#[tokio::test]
+async fn an_event_without_its_second_copy_has_no_receipt() {
+    let settings = ["broker.brokerRole=SYNC_MASTER", "broker.inSyncReplicas=2"];
+    let quay = own_with(&settings, None).await;
+    let (topic, sink) = (topic(&quay, "FIFO").await, sink(&quay, Shape::Fifo));
+    let answers = sink.publish(&[Event::new(&*topic, "T", "{}").key("k")]).await;
+    assert_eq!(cause_of(&answers[0]), Some(("unknown", Code::NotKept)), "{answers:?}");
+    let seen = sink.inspect().await.expect("it tells");
+    assert_eq!(seen.durability, Durability::Replicated, "{seen:?}");
+    // It is there all the same.
+    let feed = feed(&quay, &topic, true).await;
+    all(&feed, 1).await;
 }
 
 /// In a group without order, the old receipt of a delivery that was extended ends nothing.
