@@ -4,7 +4,9 @@
 //! effect happen once is the consumer's inbox.
 
 mod access;
+mod batch;
 mod feed;
+mod kept;
 mod lag;
 mod live;
 mod look;
@@ -13,6 +15,7 @@ mod part;
 mod refusal;
 mod sink;
 mod slots;
+mod watch;
 mod wire;
 
 use event::{Durability, Gauge, Secret};

@@ -43,7 +43,8 @@ class Trust {
         store.load(null, null);
         int count = 0;
         try (InputStream in = new FileInputStream(args[0])) {
-            for (Certificate each : CertificateFactory.getInstance("X.509").generateCertificates(in))
+            CertificateFactory factory = CertificateFactory.getInstance("X.509");
+            for (Certificate each : factory.generateCertificates(in))
                 store.setCertificateEntry("root" + count++, each);
         }
         try (OutputStream out = new FileOutputStream(args[1])) {

@@ -11,18 +11,15 @@ use std::thread;
 use std::time::Duration;
 
 use event::{Cause, Code, Refusal};
-use rdkafka::client::ClientContext;
-use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::Message;
-use rdkafka::producer::{DeliveryResult, Producer, ProducerContext, PurgeConfig, ThreadedProducer};
+use rdkafka::producer::{Producer, PurgeConfig, ThreadedProducer};
 use rdkafka::util::Timeout;
 use rdkafka::{ClientConfig, client::Client};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::refusal::refusal;
-use super::slots::{Put, Slot};
+use super::watch::{State, Watch};
 
 /// How long a cluster of which no broker could be reached gets to be reached after all: a name may
 /// have several addresses, which are tried one after another.
@@ -67,7 +64,12 @@ impl Live {
             reached = reached => reached.unwrap_or(false),
             () = lost => false,
         };
-        if reached { Ok(live) } else { Err(Refusal::Down(live.why_down())) }
+        if !reached {
+            return Err(Refusal::Down(live.why_down()));
+        }
+        // One address of a name may lead nowhere, as long as another does not.
+        *live.watch().state() = State::default();
+        Ok(live)
     }
 
     pub(super) fn producer(&self) -> &ThreadedProducer<Watch> {
@@ -212,127 +214,5 @@ pub(super) fn setting(error: &KafkaError) -> Cause {
             Cause::new(Code::ConfigInvalid, format_args!("{key}: {why}"))
         }
         other => Cause::new(Code::ConfigInvalid, other),
-    }
-}
-
-/// What the library tells of itself: answers, lost connections, refusals.
-#[derive(Debug, Default)]
-pub(super) struct Watch {
-    state: Mutex<State>,
-    changed: Notify,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    /// A connection that was open is gone: what was sent on it may have arrived.
-    cut: bool,
-    /// Something in it was refused or given up.
-    failed: bool,
-    /// No broker can be reached.
-    down: bool,
-    /// Who we are was refused.
-    refused: Option<(RDKafkaErrorCode, String)>,
-    last: String,
-}
-
-impl Watch {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for the next answer or fault.
-    pub(super) async fn progress(&self) {
-        self.changed.notified().await;
-    }
-
-    async fn when(&self, is: impl Fn(&State) -> bool) {
-        loop {
-            let changed = self.changed.notified();
-            if is(&self.state()) {
-                return;
-            }
-            changed.await;
-        }
-    }
-}
-
-impl ClientContext for Watch {
-    fn log(&self, _: RDKafkaLogLevel, facility: &str, line: &str) {
-        tracing::debug!(facility, line, "kafka");
-        // The only place where the library tells that an open connection was lost.
-        if facility == "FAIL" {
-            let mut state = self.state();
-            state.cut |= line.contains("in state UP");
-            state.last = told(line);
-            drop(state);
-            self.changed.notify_waiters();
-        }
-    }
-
-    fn error(&self, error: KafkaError, reason: &str) {
-        let mut state = self.state();
-        match error.rdkafka_error_code() {
-            Some(
-                code @ (RDKafkaErrorCode::Authentication
-                | RDKafkaErrorCode::SaslAuthenticationFailed
-                | RDKafkaErrorCode::UnsupportedSASLMechanism
-                | RDKafkaErrorCode::ClusterAuthorizationFailed),
-            ) => state.refused = Some((code, told(reason))),
-            Some(RDKafkaErrorCode::AllBrokersDown) => state.down = true,
-            Some(RDKafkaErrorCode::Fatal | RDKafkaErrorCode::GaplessGuarantee) => {
-                state.failed = true;
-                state.last = told(reason);
-            }
-            Some(RDKafkaErrorCode::Resolve) => state.last = told(reason),
-            _ => {}
-        }
-        drop(state);
-        self.changed.notify_waiters();
-    }
-}
-
-impl ProducerContext for Watch {
-    type DeliveryOpaque = Box<Slot>;
-
-    fn delivery(&self, result: &DeliveryResult<'_>, slot: Box<Slot>) {
-        match result {
-            Ok(put) => slot.tell(Ok(Put { partition: put.partition(), offset: put.offset() })),
-            Err((error, _)) => {
-                self.state().failed = true;
-                let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown);
-                slot.tell(Err(code));
-            }
-        }
-        self.changed.notify_waiters();
-    }
-}
-
-/// Returns a line of the library without its own name for the client and its tally of time.
-fn told(line: &str) -> String {
-    let line =
-        line.strip_prefix("[thrd:").and_then(|rest| rest.split_once("]: ")).map_or(line, |it| it.1);
-    let end = line.find(" (after ").unwrap_or(line.len());
-    line[..end].trim().to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_of_the_library_is_told_in_short() {
-        let line = "[thrd:a:1/1]: a:1/1: Connect to ipv4#a:1 failed: Connection refused \
-                    (after 0ms in state CONNECT)";
-        assert_eq!(told(line), "a:1/1: Connect to ipv4#a:1 failed: Connection refused");
-    }
-
-    #[test]
-    fn only_a_connection_that_was_open_is_cut() {
-        let watch = Watch::default();
-        watch.log(RDKafkaLogLevel::Error, "FAIL", "a:1: refused (after 0ms in state CONNECT)");
-        assert!(!watch.state().cut);
-        watch.log(RDKafkaLogLevel::Info, "FAIL", "a:1: Disconnected (after 5ms in state UP)");
-        assert!(watch.state().cut);
-        assert_eq!(watch.state().last, "a:1: Disconnected");
     }
 }

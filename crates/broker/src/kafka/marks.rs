@@ -2,8 +2,8 @@
 //! later ones are ended too.
 //!
 //! Kafka keeps one offset per partition and group. The rest goes into the text that may stand
-//! beside it, so that an ack is for good even if an earlier event of another key is not ended yet. A
-//! consumer that does not know the text starts at the offset, and gets some events again.
+//! beside it, so that an ack is for good even if an earlier event of another key is not ended.
+//! Whoever does not know the text starts at the offset, and gets some events again.
 
 use std::collections::BTreeSet;
 

@@ -47,7 +47,7 @@ impl<T> Part<T> {
         Part { position, entries: BTreeMap::new(), ended, changed: false }
     }
 
-    /// Puts in what came.
+    /// Puts in what came, unless it is ended.
     pub(super) fn arrive(&mut self, offset: i64, key: Option<Vec<u8>>, what: T) {
         if self.position.is_some_and(|position| offset < position) {
             return;
@@ -130,7 +130,9 @@ impl<T> Part<T> {
         let position = self.position.filter(|_| self.changed)?;
         self.changed = false;
         let offset = self.entries.keys().next().copied().unwrap_or(position);
-        let come = (offset..position).filter(|offset| !self.entries.contains_key(offset));
+        // A compacted partition has gaps of any width.
+        let come = (offset..position.min(offset + WINDOW))
+            .filter(|offset| !self.entries.contains_key(offset));
         let ended = come.chain(self.ended.iter().copied()).collect();
         Some(Mark { offset, ended })
     }

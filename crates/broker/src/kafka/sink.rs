@@ -1,49 +1,31 @@
 //! The sink `kafka`: a whole batch at once into one idempotent producer, an answer for each event.
-//!
-//! Order per key (I6) needs no waiting for answers, except where a key changes its topic:
-//! - Events of one key and topic go to one partition, in the order in which they are handed to the
-//!   library, and one request at a time is out to a broker (`max.in.flight` = 1). More would be
-//!   wrong: a broker that has not seen a producer on a partition takes any first sequence number,
-//!   so the second of two requests can be stored though the first was refused, and the library
-//!   then takes the first as stored too.
-//! - The first event that fails ends the producer with all that is behind it; see `live`. What was
-//!   still in its queue is `Held`, what was out is unknown. A deadline does the same, for the
-//!   library's own would let the followers of what timed out pass.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use event::{Answer, Cause, Code, Event, Inspection, Receipt, Refusal, Sink};
+use event::{Answer, Cause, Code, Event, Inspection, Refusal, Sink};
 use rdkafka::ClientConfig;
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::producer::BaseRecord;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::Instant;
 
 use super::Options;
 use super::access::Cluster;
+use super::batch::Batch;
 use super::live::{Live, setting};
-use super::look::{Look, NAMED};
-use super::refusal::refusal;
-use super::slots::Slots;
-use super::wire::{self, Written};
+use super::look::Look;
 use crate::manner::{Manner, Naming};
 
-/// How long the library may take to hand back what was given up.
-const RETURN: Duration = Duration::from_secs(5);
-/// Events below this fit into every topic that anybody would make.
-const SMALL: usize = 64 * 1024;
 /// How many topics are remembered for a look at them.
 const REMEMBERED: usize = 100;
 
 /// Publishes events.
 pub struct Kafka {
     cluster: Cluster,
-    topic: Naming,
-    manner: Manner,
+    pub(super) topic: Naming,
+    pub(super) manner: Manner,
     config: ClientConfig,
     live: tokio::sync::Mutex<Option<Arc<Live>>>,
     /// The next producer sends each event in a batch of its own, to find the one that is too large.
@@ -94,7 +76,7 @@ impl Kafka {
     }
 
     /// Returns how many bytes an event of a topic may have, asked for once.
-    async fn largest(&self, topic: &str) -> Option<usize> {
+    pub(super) async fn largest(&self, topic: &str) -> Option<usize> {
         if let Some(Some(known)) = self.topics().get(topic) {
             return Some(*known);
         }
@@ -104,11 +86,18 @@ impl Kafka {
         Some(known)
     }
 
-    fn remember(&self, topic: &str) {
+    /// Remembers a topic that was published to.
+    pub(super) fn remember(&self, topic: &str) {
         let mut topics = self.topics();
         if topics.len() < REMEMBERED && !topics.contains_key(topic) {
             topics.insert(topic.to_owned(), None);
         }
+    }
+
+    /// Remembers that a batch was too large for a topic, and not which event.
+    pub(super) fn too_large(&self, topic: &str) {
+        self.alone.store(true, Ordering::Relaxed);
+        self.topics().insert(topic.to_owned(), None);
     }
 
     fn topics(&self) -> MutexGuard<'_, HashMap<String, Option<usize>>> {
@@ -171,184 +160,6 @@ impl Sink for Kafka {
     }
 }
 
-/// One publish: events, and their answers so far.
-struct Batch<'a> {
-    sink: &'a Kafka,
-    live: &'a Arc<Live>,
-    events: &'a [Event],
-    until: Instant,
-    answers: Vec<Option<Answer>>,
-    /// Keys of which an event was refused: their later ones are held.
-    refused: HashSet<&'a str>,
-}
-
-impl<'a> Batch<'a> {
-    fn new(sink: &'a Kafka, live: &'a Arc<Live>, events: &'a [Event], until: Instant) -> Self {
-        let answers = vec![None; events.len()];
-        Batch { sink, live, events, until, answers, refused: HashSet::new() }
-    }
-
-    /// Offers all that may be out together, and waits for the answers. Tells whether there is more:
-    /// events whose key was out to another topic.
-    async fn wave(&mut self) -> bool {
-        let slots = Slots::new(self.events.len());
-        let mut topics: HashMap<&str, String> = HashMap::new();
-        let (mut later, mut out) = (HashSet::new(), Vec::new());
-        for (place, event) in self.events.iter().enumerate() {
-            let key = event.key.as_deref();
-            if self.answers[place].is_some() || key.is_some_and(|key| later.contains(key)) {
-                continue;
-            }
-            if key.is_some_and(|key| self.refused.contains(key)) {
-                self.answers[place] = Some(Err(Refusal::Held));
-                continue;
-            }
-            let topic = self.sink.topic.of(event);
-            if let Some(key) = key
-                && topics.get(key).is_some_and(|other| *other != topic)
-            {
-                later.insert(key);
-                continue;
-            }
-            match self.offer(place, event, &topic, &slots).await {
-                Ok(()) => out.push(place),
-                Err(refusal) => self.refuse(place, refusal),
-            }
-            if let Some(key) = key {
-                topics.entry(key).or_insert(topic);
-            }
-        }
-        self.wait(&slots).await;
-        for place in out {
-            match self.judge(place, &slots) {
-                Ok(receipt) => self.answers[place] = Some(Ok(receipt)),
-                Err(refusal) => self.refuse(place, refusal),
-            }
-        }
-        !later.is_empty() && self.live.is_fit()
-    }
-
-    /// Hands one event to the library.
-    async fn offer(
-        &self,
-        place: usize,
-        event: &Event,
-        topic: &str,
-        slots: &Arc<Slots>,
-    ) -> Result<(), Refusal> {
-        let Written { headers, size } =
-            wire::write(event, &self.sink.manner.source).map_err(Refusal::Reject)?;
-        check(topic)?;
-        self.open()?;
-        self.live.topic(topic, self.until).await?;
-        self.sink.remember(topic);
-        if size > SMALL
-            && let Some(largest) = self.sink.largest(topic).await
-            && size > largest
-        {
-            return Err(Refusal::Reject(too_large(topic, size, largest)));
-        }
-        let mut record = BaseRecord::with_opaque_to(topic, slots.out(place));
-        record = record.payload(event.payload.as_bytes()).headers(headers);
-        if let Some(key) = &event.key {
-            record = record.key(key.as_bytes());
-        }
-        loop {
-            let progress = self.live.watch().progress();
-            let (error, back) = match self.live.producer().send(record) {
-                Ok(()) => return Ok(()),
-                Err(failed) => failed,
-            };
-            let full = error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull);
-            if full && self.open().is_ok() {
-                tokio::select! {
-                    () = progress => {}
-                    () = self.sink.manner.stop.cancelled() => {}
-                    () = sleep_until(self.until) => {}
-                }
-                record = back;
-                continue;
-            }
-            back.delivery_opaque.take_back();
-            return Err(if full { Refusal::Held } else { not_taken(&error, topic) });
-        }
-    }
-
-    /// Tells whether anything may still be offered.
-    fn open(&self) -> Result<(), Refusal> {
-        let stopped = self.sink.manner.stop.is_cancelled();
-        let open = !stopped && Instant::now() < self.until && self.live.is_fit();
-        if open { Ok(()) } else { Err(Refusal::Held) }
-    }
-
-    async fn wait(&self, slots: &Slots) {
-        tokio::select! {
-            biased;
-            () = slots.all() => return,
-            () = self.live.fault() => {}
-            () = sleep_until(self.until) => {}
-        }
-        self.live.purge();
-        // What is not handed back even then has no answer, which is unknown.
-        let _ = timeout(RETURN, slots.all()).await;
-    }
-
-    fn judge(&self, place: usize, slots: &Slots) -> Answer {
-        let topic = self.sink.topic.of(&self.events[place]);
-        let cut = self.live.cut();
-        let late = Instant::now() >= self.until;
-        match slots.told(place) {
-            Some(Ok(put)) if put.offset >= 0 => {
-                let id = format!("{topic}/{}/{}", put.partition, put.offset);
-                Ok(Receipt { broker_id: Some(id) })
-            }
-            Some(Ok(_)) => Ok(Receipt { broker_id: None }),
-            Some(Err(RDKafkaErrorCode::MessageSizeTooLarge)) if !self.live.alone => {
-                self.sink.alone.store(true, Ordering::Relaxed);
-                self.sink.topics().insert(topic.clone(), None);
-                Err(refusal(RDKafkaErrorCode::MessageBatchTooLarge, &topic))
-            }
-            Some(Err(RDKafkaErrorCode::PurgeQueue)) if cut.is_none() && !late => Err(Refusal::Held),
-            None | Some(Err(RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight)) => {
-                Err(Refusal::Unknown(self.unanswered(&topic, cut)))
-            }
-            Some(Err(error)) => Err(refusal(error, &topic)),
-        }
-    }
-
-    fn unanswered(&self, topic: &str, cut: Option<String>) -> Cause {
-        if let Some(cut) = cut {
-            return Cause::new(Code::SinkBroken, format_args!("it may have arrived: {cut}"));
-        }
-        let (last, timeout) = (self.live.last(), self.sink.manner.timeout);
-        let last = if last.is_empty() { String::new() } else { format!("; {last}") };
-        let detail = format_args!(
-            "it may have arrived: {topic} did not acknowledge within {timeout:?}. Its leader may \
-             be out of reach, or fewer replicas in sync than min.insync.replicas asks for{last}"
-        );
-        Cause::new(Code::SinkTimeout, detail)
-    }
-
-    fn refuse(&mut self, place: usize, refusal: Refusal) {
-        self.refused.extend(self.events[place].key.as_deref());
-        self.answers[place] = Some(Err(refusal));
-    }
-
-    /// Returns the answers. Once the cluster is out of reach, so is what was not offered.
-    fn answers(self) -> Vec<Answer> {
-        let down = self.answers.iter().flatten().find_map(|answer| match answer {
-            Err(Refusal::Down(cause)) => Some(Refusal::Down(cause.clone())),
-            _ => None,
-        });
-        let missing = down.unwrap_or(Refusal::Held);
-        let fill = |answer: Option<Answer>| match answer {
-            None | Some(Err(Refusal::Held)) => Err(missing.clone()),
-            Some(answer) => answer,
-        };
-        self.answers.into_iter().map(fill).collect()
-    }
-}
-
 fn config(cluster: &Cluster, compression: &str, manner: &Manner) -> ClientConfig {
     let mut config = cluster.config(manner.timeout);
     let set = [
@@ -378,32 +189,6 @@ fn config(cluster: &Cluster, compression: &str, manner: &Manner) -> ClientConfig
     config
 }
 
-/// Judges what the library did not take from us: no broker has it.
-fn not_taken(error: &KafkaError, topic: &str) -> Refusal {
-    match error.rdkafka_error_code().map(|code| refusal(code, topic)) {
-        Some(Refusal::Unknown(_)) | None => Refusal::Held,
-        Some(refusal) => refusal,
-    }
-}
-
-fn too_large(topic: &str, size: usize, largest: usize) -> Cause {
-    let detail = format_args!(
-        "{topic}: with its attributes it has {size} bytes; {NAMED} of the topic is {largest}: \
-         raise it, or store the payload elsewhere and put a reference"
-    );
-    Cause::new(Code::TooLarge, detail)
-}
-
-/// Refuses a name that no broker would take.
-fn check(topic: &str) -> Result<(), Refusal> {
-    let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    let fits = (1..=249).contains(&topic.len()) && topic != "." && topic != "..";
-    if fits && topic.chars().all(known) {
-        return Ok(());
-    }
-    Err(refusal(RDKafkaErrorCode::InvalidTopic, &format!("{topic:?}")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -424,15 +209,6 @@ mod tests {
         let wrong = Options { compression: "zstd".into(), ..options("kafka://127.0.0.1:1") };
         assert_eq!(Kafka::new(wrong).unwrap_err().code, Code::ConfigInvalid);
         assert!(Kafka::new(options("kafka+tls://127.0.0.1:1")).is_err());
-    }
-
-    #[test]
-    fn a_name_that_no_broker_takes_is_rejected_with_the_rule() {
-        assert!(check("order.paid_2-x").is_ok());
-        for wrong in ["", ".", "..", "a b", "größe", &"x".repeat(250)] {
-            let Err(Refusal::Reject(cause)) = check(wrong) else { panic!("{wrong:?}") };
-            assert!(cause.detail.contains("letters, digits"), "{cause}");
-        }
     }
 
     #[tokio::test]

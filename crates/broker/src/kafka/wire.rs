@@ -1,7 +1,7 @@
 //! An event as a record of Kafka: CloudEvents in binary form (its Kafka binding 1.0.2), and back.
 //!
-//! Attributes are headers `ce_…` in UTF-8, the key is the event's own, and so is the payload, byte
-//! for byte. An event in structured form is read too.
+//! Attributes are headers `ce_…` in UTF-8; the key is the event's own, and so is the payload,
+//! byte for byte. An event in structured form is read too.
 
 use std::borrow::Cow;
 

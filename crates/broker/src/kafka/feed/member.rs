@@ -81,9 +81,10 @@ fn run(shared: &Arc<Shared>, config: &ClientConfig, subscription: &Subscription)
     let mut told = Instant::now();
     let mut paused = Vec::new();
     while !closed(shared) {
+        let mut full = false;
         match consumer.poll(POLL) {
             None => {}
-            Some(Ok(record)) => arrive(shared, &record),
+            Some(Ok(record)) => full = arrive(shared, &record) >= subscription.most.max(1) * BEHIND,
             Some(Err(KafkaError::MessageConsumptionFatal(code))) => {
                 trouble(shared, judge(code, subscription));
                 break;
@@ -94,23 +95,26 @@ fn run(shared: &Arc<Shared>, config: &ClientConfig, subscription: &Subscription)
                 }
             }
         }
-        if told.elapsed() >= GATHER {
+        if full || told.elapsed() >= GATHER {
             tell(shared, &consumer, None, CommitMode::Async);
+            balance(shared, &consumer, &mut paused, subscription.most);
             told = Instant::now();
         }
-        balance(shared, &consumer, &mut paused, subscription.most);
     }
     tell(shared, &consumer, None, CommitMode::Sync);
     // Dropping it leaves the group.
 }
 
-fn arrive(shared: &Shared, record: &BorrowedMessage<'_>) {
+/// Puts in what came; returns how many of its partition are not ended.
+fn arrive(shared: &Shared, record: &BorrowedMessage<'_>) -> usize {
     let place = (record.topic().to_owned(), record.partition());
     let mut state = shared.state();
-    let Some(part) = state.parts.get_mut(&place) else { return };
+    let Some(part) = state.parts.get_mut(&place) else { return 0 };
     part.arrive(record.offset(), record.key().map(<[u8]>::to_vec), record.detach());
+    let waiting = part.len();
     drop(state);
     shared.ready.notify_waiters();
+    waiting
 }
 
 /// Tells the group what is ended: of all partitions, or of those that go.
