@@ -60,11 +60,11 @@ mod tests {
     fn a_library_that_talks_too_much_is_cut_short_unless_it_is_named() {
         let usual = read("info").unwrap();
         assert!(usual.would_enable("postbox_relay", &Level::INFO));
-        assert!(!usual.would_enable("lapin::returned_messages", &Level::ERROR));
+        assert!(!usual.would_enable("lapin::channel", &Level::ERROR));
         assert!(!usual.would_enable("async_nats", &Level::INFO));
         assert!(usual.would_enable("async_nats", &Level::WARN));
         assert!(!read("error").unwrap().would_enable("async_nats", &Level::WARN));
         let named = read("info,lapin=warn").unwrap();
-        assert!(named.would_enable("lapin::returned_messages", &Level::WARN));
+        assert!(named.would_enable("lapin::channel", &Level::WARN));
     }
 }

@@ -35,11 +35,12 @@ const FOREIGN: &str = "dlq, dead letter, park, parked, parks, discard, discarded
 /// browsers and brokers call theirs, and the name of a promise.
 const GIVEN: &str = "broker_message_id, postbox_dispatch_latency_seconds, tokio::task, \
     task::spawn_blocking, error.message, [\"message\"], .record(, UNIX_EPOCH, extract(epoch, \
-    database.message(), max.message.bytes, maxMessageSize, MESSAGE_TOO_LARGE";
+    database.message(), max.message.bytes, maxMessageSize, MESSAGE_TOO_LARGE, \
+    v2.Message.body";
 
 /// Files named after a broker speak its own language, because who reads them looks things up in
-/// its documentation.
-const THEIRS: &[&str] = &["kafka", "nats", "rabbitmq", "redis", "rocketmq"];
+/// its documentation; so does the page that sets one beside the outbox.
+const THEIRS: &[&str] = &["alternatives", "kafka", "nats", "rabbitmq", "redis", "rocketmq"];
 
 const LINES: usize = 800;
 const COLUMNS: usize = 100;
