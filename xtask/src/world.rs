@@ -58,7 +58,7 @@ const SERVERS: &[&dyn Server] = &[
 ];
 
 /// How long a server may take until it answers.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// One kind of server: how it is had, started, and known to be ready.
 trait Server: Sync {

@@ -195,14 +195,12 @@ impl Sink for RocketMq {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use rcgen::{CertifiedKey, generate_simple_self_signed};
-    use rustls::ServerConfig;
-    use rustls::crypto::ring;
-    use rustls::pki_types::PrivateKeyDer;
     use tokio::net::TcpListener;
     use tokio_rustls::TlsAcceptor;
+    use tokio_rustls::rustls::ServerConfig;
+    use tokio_rustls::rustls::crypto::ring;
+    use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
     use super::*;
     use crate::manner::{Manner, Naming};
