@@ -51,7 +51,7 @@ async fn answer(global: &Global, command: Command, out: Out) -> anyhow::Result<E
         Command::Run(run) => Box::pin(run.answer(global, out)).await,
         Command::Migrate(migrate) => migrate.answer(global, out).await,
         Command::Doctor(doctor) => Box::pin(doctor.answer(global, out)).await,
-        Command::Status(status) => status.answer(global, out).await,
+        Command::Status(status) => Box::pin(status.answer(global, out)).await,
         Command::Events(events) => events.answer(global, out).await,
         Command::Dead(dead) => dead.answer(global, out).await,
         Command::Put(put) => put.answer(global, out).await,
