@@ -2,8 +2,8 @@
 //!
 //! It asks no broker anything. Leases are counted here from the moment that something came, which
 //! is later than the broker counts: so a feed lets the broker count a little longer, and ends
-//! nothing whose lease has run out here. A feed that nobody asks any more takes nothing further, and
-//! lets go of what waits.
+//! nothing whose lease has run out here. A feed that nobody asks any more takes nothing further,
+//! and lets go of what waits.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -134,8 +134,15 @@ impl Link {
 
 fn servers(access: &Access) -> Result<Vec<ServerAddr>, Cause> {
     let invalid = |why: String| Cause::new(Code::ConfigInvalid, format_args!("url: {why}"));
+    let url = access.url.reveal();
+    // Those that name no scheme have that of the first.
+    let scheme = url.split_once("://").map_or("nats", |(scheme, _)| scheme.trim());
     let parse = |one: &str| {
-        let server: ServerAddr = one.trim().parse().map_err(|error: std::io::Error| {
+        let one = match one.trim() {
+            named if named.contains("://") => named.to_owned(),
+            host => format!("{scheme}://{host}"),
+        };
+        let server: ServerAddr = one.parse().map_err(|error: std::io::Error| {
             // The text of the error may hold the address, and that a password.
             invalid(format!("it is no address of NATS ({})", error.kind()))
         })?;
@@ -145,7 +152,7 @@ fn servers(access: &Access) -> Result<Vec<ServerAddr>, Cause> {
             other => Err(invalid(format!("{other:?} is neither nats nor tls"))),
         }
     };
-    access.url.reveal().split(',').map(parse).collect()
+    url.split(',').map(parse).collect()
 }
 
 fn options(
@@ -225,8 +232,9 @@ mod tests {
 
     #[test]
     fn a_cluster_is_shown_without_its_password() {
-        let several = link("nats://u:canary@a:4222,b:4333,tls://[::1]").unwrap();
+        let several = link("tls://u:canary@a:4222, b:4333,tls://[::1]").unwrap();
         assert_eq!(several.host, "a:4222,b:4333,::1:4222");
+        assert!(several.servers.iter().all(ServerAddr::tls_required), "as the first");
         for wrong in ["http://u:canary@a", "nats://u:canary@", "ws://a", ""] {
             let cause = link(wrong).err().expect("it is wrong");
             assert!(!cause.to_string().contains("canary"), "{cause}");

@@ -1,6 +1,6 @@
 //! What the errors of Redis mean for an event, code by code.
 //!
-//! An error that the server answers with means that it took nothing. Without an answer nobody knows.
+//! An error that the server answers with means that it took nothing. Without one nobody knows.
 
 use event::{Cause, Code, Refusal};
 use redis::RedisError;
@@ -15,7 +15,7 @@ const TABLE: &[(&str, Kind, Code, &str)] = &[
     ("LOADING", Kind::Down, Code::SinkDown, "it reads its data in, and will soon be there"),
     ("MASTERDOWN", Kind::Down, Code::SinkDown, "its primary is out of reach"),
     ("CLUSTERDOWN", Kind::Down, Code::SinkDown, "the cluster is down"),
-    ("NOAUTH", Kind::Down, Code::AuthRefused, "it wants a password: put it into the url"),
+    ("NOAUTH", Kind::Down, Code::AuthRefused, "it wants a password, which belongs into the url"),
     ("WRONGPASS", Kind::Down, Code::AuthRefused, "the user or the password is wrong"),
     ("NOREPLICAS", Kind::Down, Code::NotKept, "fewer replicas than min-replicas-to-write"),
     ("NOPERM", Kind::Retry, Code::AuthRefused, "grant this user XADD on this stream"),
