@@ -1,4 +1,4 @@
-//! HTTP: one POST per event, as a CloudEvent, signed if there is a secret; and the receiver of such.
+//! HTTP: one POST per event, as a CloudEvent, signed if there is a secret; and who receives it.
 //!
 //! The sink never follows a redirect, never asks the environment for a proxy, never tries again by
 //! itself, and connects to public addresses only, unless the config allows others.
