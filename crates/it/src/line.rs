@@ -10,12 +10,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// One line, for as many connections as the client opens. When it is dropped, every connection is
-/// cut and nobody listens any more.
+/// One line, for as many connections as the client opens. It is cut when it is dropped.
 pub struct Line {
     address: SocketAddr,
     state: watch::Sender<State>,
-    _carrying: JoinSet<()>,
+    carrying: JoinSet<()>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,7 +46,7 @@ impl Line {
                 while connections.try_join_next().is_some() {}
             }
         });
-        Ok(Line { address, state, _carrying: carrying })
+        Ok(Line { address, state, carrying })
     }
 
     /// Returns where the client connects to.
@@ -63,6 +62,11 @@ impl Line {
     /// Holds what the server says, or lets all of it go.
     pub fn hold_answers(&self, held: bool) {
         self.state.send_modify(|state| state.answers_held = held);
+    }
+
+    /// Cuts every connection, and returns when nobody listens any more.
+    pub async fn close(mut self) {
+        self.carrying.shutdown().await;
     }
 
     /// Cuts every connection; what is held on it is lost. New ones are carried.

@@ -34,6 +34,11 @@ pub trait Quay: Send + Sync {
     fn names(&self) -> bool {
         self.traits().keeps
     }
+    /// Tells whether text that claims to be JSON and is none comes as it was put. As a JSON string
+    /// inside a JSON document it does not.
+    fn letters(&self) -> bool {
+        true
+    }
     /// Makes a topic that no other test uses, and whatever a group of that name needs to take from
     /// it. An event of this topic goes there without further naming.
     async fn topic(&self, group: &str) -> Result<String>;

@@ -140,7 +140,7 @@ macro_rules! sink_contract {
     ($shared:path, $own:path) => {
         $crate::promises! { $shared, answers = $crate::suite::sink::answers:
             what_has_a_receipt_is_there_byte_for_byte
-            a_payload_of_nothing_arrives_as_nothing
+            text_that_is_no_json_arrives_letter_by_letter
             nothing_is_answered_with_nothing
             keys_stay_in_order_within_a_batch
             keys_stay_in_order_over_batches

@@ -23,6 +23,8 @@ use broker::traits::Traits;
 use broker::webhook;
 use event::{Delivery, EventId, Feed, Handle, Millis, Nack, Refusal, Secret, Sink};
 use futures_util::FutureExt;
+use rustls::crypto::ring;
+use serde_json::value::RawValue;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -101,6 +103,10 @@ impl Quay for HttpQuay {
         vec![SECRET.to_owned(), WRONG.to_owned()]
     }
 
+    fn letters(&self) -> bool {
+        self.mode == Mode::Binary
+    }
+
     async fn topic(&self, _group: &str) -> Result<String> {
         let topic = format!("topic-{}", EventId::new());
         self.desks.topics().insert(topic.clone(), Vec::new());
@@ -133,6 +139,8 @@ impl Quay for HttpQuay {
         let seconds = Millis::now().0.div_euclid(1000);
         let signature = webhook::sign(&[Secret::new(SECRET)], &id, seconds, &body)?;
         let url = format!("http://{}/{topic}", self.address);
+        // Fails only if a provider is installed already, which then is the one to use.
+        let _ = ring::default_provider().install_default();
         let client = reqwest::Client::builder().no_proxy().build()?;
         tokio::spawn(async move {
             loop {
@@ -231,8 +239,9 @@ fn topic(headers: &HeaderMap, body: &[u8]) -> Option<String> {
     if let Some(named) = headers.get("ce-topic").and_then(|value| value.to_str().ok()) {
         return Some(named.to_owned());
     }
-    let document: serde_json::Value = serde_json::from_slice(body).ok()?;
-    Some(document.get("topic")?.as_str()?.to_owned())
+    // Without reading the payload, which may hold what no number can be.
+    let document: HashMap<String, &RawValue> = serde_json::from_slice(body).ok()?;
+    serde_json::from_str(document.get("topic")?.get()).ok()
 }
 
 /// Serves in threads of its own, which end with it.

@@ -22,7 +22,7 @@ const REST: Duration = Duration::from_millis(100);
 pub async fn a_broker_that_is_not_there_is_down(quay: &dyn Quay) {
     let passage = Passage::new(quay).await;
     let (line, sink) = quay.detour(brief()).await.expect("a line is opened");
-    drop(line);
+    line.close().await;
     let (events, began) = (passage.events(3, 3), Instant::now());
     let answers = sink.publish(&events).await;
     assert!(began.elapsed() < 2 * TIMEOUT + SLACK, "{:?}", began.elapsed());
