@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use event::{Gauge, Level};
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::groups::GroupInfo;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 /// More would be no cheap look any more.
@@ -41,8 +42,10 @@ pub(super) fn levels(
     }
     let mut levels = dead(&asking, topics, &left);
     let groups = asking.fetch_group_list(None, left());
-    let names = groups.iter().flat_map(|groups| groups.groups());
-    for group in names.map(|group| group.name()).take(GROUPS) {
+    let mut groups: Vec<&GroupInfo> = groups.iter().flat_map(|groups| groups.groups()).collect();
+    // Those that take of these topics now come first.
+    groups.sort_by_key(|group| !takes(group, topics));
+    for group in groups.into_iter().map(GroupInfo::name).take(GROUPS) {
         let Some(asking) = as_group(config, Some(group)) else { continue };
         let mut wanted = TopicPartitionList::new();
         for (topic, partition) in ends.keys() {
@@ -55,6 +58,15 @@ pub(super) fn levels(
         }
     }
     levels
+}
+
+/// Tells whether a member of a group says that it takes of one of these topics.
+fn takes(group: &GroupInfo, topics: &[String]) -> bool {
+    let said = group.members().iter().flat_map(|member| [member.metadata(), member.assignment()]);
+    said.flatten().any(|said| {
+        let named = |topic: &String| said.windows(topic.len()).any(|it| it == topic.as_bytes());
+        topics.iter().any(named)
+    })
 }
 
 fn as_group(config: &ClientConfig, group: Option<&str>) -> Option<BaseConsumer> {

@@ -11,8 +11,9 @@ use broker::manner::{Manner, Naming, Subscription};
 use broker::traits::Traits;
 use event::{EventId, Feed, Secret, Sink};
 use rdkafka::ClientConfig;
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication, TopicResult};
 use rdkafka::client::DefaultClientContext;
+use rdkafka::error::{KafkaResult, RDKafkaErrorCode};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use tokio::time::sleep;
 
@@ -37,6 +38,9 @@ const USER: &str = "postbox";
 /// Nobody listens there, unless a line is opened: clients of Kafka go where a broker says it is.
 const DETOUR: [&str; 2] =
     ["--override", "advertised.listeners=PLAINTEXT://127.0.0.1:{port},SASL://127.0.0.1:{port4}"];
+
+/// A killed broker is let in again only after its session has run out.
+const SOON: [&str; 2] = ["--override", "broker.session.timeout.ms=4000"];
 
 /// One Kafka.
 pub struct KafkaQuay {
@@ -67,7 +71,7 @@ pub async fn own() -> KafkaQuay {
 /// Starts a broker of its own with further settings.
 pub async fn own_with(settings: &[&str]) -> KafkaQuay {
     let more: Vec<&str> = settings.iter().flat_map(|setting| ["--override", setting]).collect();
-    let more = [&DETOUR[..], &more].concat();
+    let more = [&DETOUR[..], &SOON, &more].concat();
     let instance = Instance::start_with("kafka", &more).expect("a broker starts");
     let [_, guarded, _, line] = instance.ports;
     let quay = KafkaQuay {
@@ -117,10 +121,13 @@ impl KafkaQuay {
         for (key, value) in settings {
             topic = topic.set(key, value);
         }
-        let options = AdminOptions::new().operation_timeout(Some(PATIENCE));
-        let made = admin.create_topics([&topic], &options).await?;
-        made.into_iter().next().context("an answer")?.map_err(|(_, code)| anyhow!("{code}"))?;
-        let (name, until) = (name.to_owned(), Instant::now() + PATIENCE);
+        let (options, until) = (AdminOptions::new(), Instant::now() + PATIENCE);
+        // A broker that has just come, or was late on a busy machine, is asked again.
+        while let Err(error) = created(admin.create_topics([&topic], &options).await) {
+            ensure!(Instant::now() < until, "the topic cannot be made: {error}");
+            sleep(LOOK).await;
+        }
+        let name = name.to_owned();
         tokio::task::spawn_blocking(move || {
             loop {
                 let told = admin.inner().fetch_metadata(Some(&name), PATIENCE)?;
@@ -161,6 +168,13 @@ impl KafkaQuay {
 
     fn sink_by(&self, access: Access, manner: Manner) -> Result<Arc<dyn Sink>> {
         Ok(Arc::new(Kafka::new(self.options(access, manner)).map_err(anyhow::Error::msg)?))
+    }
+}
+
+fn created(made: KafkaResult<Vec<TopicResult>>) -> Result<()> {
+    match made?.into_iter().next().context("an answer")? {
+        Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => Ok(()),
+        Err((_, code)) => Err(anyhow!("{code}")),
     }
 }
 

@@ -138,16 +138,17 @@ async fn what_a_compacted_topic_refuses_is_rejected_and_the_others_go_on() {
     bring(&sink, &batch).await;
 }
 
+/// Kafka asks for no more replicas in sync than a topic has: it takes the event, and the setting
+/// alone promises nothing.
 #[tokio::test]
-async fn too_few_replicas_are_waited_for_as_long_as_an_answer_and_tell_why() {
+async fn one_replica_is_no_two_whatever_is_asked_for() {
     let quay = shared().await;
     let topic = quay.make(1, &[("min.insync.replicas", "2")]).await.unwrap();
-    let brief = Manner { timeout: Duration::from_secs(2), ..manner() };
-    let answers = sink(&quay, brief).publish(&events(&topic, 2, 4)).await;
-    assert!(matches!(answers[0], Err(Refusal::Unknown(_))), "{answers:?}");
-    assert!(answers.iter().all(Result::is_err), "{answers:?}");
-    let causes = causes(&answers);
-    assert!(causes.iter().all(|cause| cause.detail.contains("min.insync.replicas")), "{causes:?}");
+    let sink = sink(&quay, manner());
+    let answers = sink.publish(&events(&topic, 2, 4)).await;
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    let seen = sink.inspect().await.expect("the broker tells");
+    assert_eq!(seen.durability, Durability::BestEffort, "{seen:?}");
 }
 
 #[tokio::test]
@@ -176,7 +177,7 @@ async fn a_look_tells_what_a_receipt_is_worth_and_how_far_a_group_is() {
     let (weak, safe) =
         (quay.make(1, &[]).await.unwrap(), quay.make(2, &[("flush.messages", "1")]).await.unwrap());
     let watched = sink(&quay, manner());
-    bring(&watched, &events(&safe, 4, 12)).await;
+    bring(&watched, &events(&safe, 8, 12)).await;
     let seen = watched.inspect().await.expect("the broker tells");
     assert_eq!(seen.durability, Durability::Durable, "{seen:?}");
     let group = format!("group-{}", EventId::new());
@@ -185,19 +186,26 @@ async fn a_look_tells_what_a_receipt_is_worth_and_how_far_a_group_is() {
         let delivery = next(&reader).await;
         reader.ack(delivery.handle).await.expect("it was in hand");
     }
-    reader.close().await;
+    let behind = async {
+        loop {
+            let seen = watched.inspect().await.expect("the broker tells");
+            let of = |level: &&event::Level| level.group == group && level.topic == safe;
+            if let Some(lag) = seen.levels.iter().find(of)
+                && lag.value == 7.0
+            {
+                break lag.gauge;
+            }
+        }
+    };
+    assert_eq!(timeout(PATIENCE, behind).await.expect("the group is known"), Gauge::Lag);
     bring(&watched, &events(&weak, 1, 1)).await;
     let seen = watched.inspect().await.expect("the broker tells");
     assert_eq!(seen.durability, Durability::BestEffort, "the least counts: {seen:?}");
     let warned = |found: &event::Finding| {
-        found.grade == Grade::Warn
-            && found.what.contains(&weak)
-            && found.detail.contains("factor of 3")
+        let names = found.what.contains(&weak) && found.detail.contains("factor of 3");
+        found.grade == Grade::Warn && names
     };
     assert!(seen.findings.iter().any(warned), "{seen:?}");
-    let lag = seen.levels.iter().find(|level| level.group == group && level.topic == safe);
-    let lag = lag.expect("the group is known");
-    assert!(lag.gauge == Gauge::Lag && lag.value >= 7.0 && lag.value <= 12.0, "{lag:?}");
 }
 
 #[tokio::test]
