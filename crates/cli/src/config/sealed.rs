@@ -105,8 +105,8 @@ impl Url {
         Ok(Url { written: written.to_owned(), value: Secret::new(value) })
     }
 
-    /// Returns the files that hold a secret of it: those that it names, and the config if a password
-    /// stands there.
+    /// Returns the files that hold a secret of it: those that it names, and the config if a
+    /// password stands there.
     pub(crate) fn files<'a>(&'a self, config: &'a Path) -> Vec<&'a Path> {
         let named = self.written.split("${file:").skip(1);
         let named = named.filter_map(|rest| Some(Path::new(rest.split_once('}')?.0)));
