@@ -155,9 +155,19 @@ impl RabbitMqFeed {
                 self.bell.notify_waiters();
                 Ok(())
             }
-            Ok(Ok(false)) | Ok(Err(_)) => Err(self.stale()),
-            Err(_) => Err(refusal::late(&self.plan.target.host, None)),
+            Ok(Ok(false)) => Err(self.stale()),
+            // Nobody knows whether the broker has heard it, and its key would wait for ever.
+            Ok(Err(_)) => Err(self.give_up(self.stale()).await),
+            Err(_) => Err(self.give_up(refusal::late(&self.plan.target.host, None)).await),
         }
+    }
+
+    /// Gives the connection up: whatever it brought and was not ended comes again by another.
+    async fn give_up(&self, why: Refusal) -> Refusal {
+        self.joint.part().await;
+        self.book().clear();
+        self.bell.notify_waiters();
+        why
     }
 
     /// Tells that the broker has one back already: an end came too late, and ended nothing.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use event::{Cause, Code, Refusal, Secret};
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use lapin::options::ConfirmSelectOptions;
 use lapin::uri::AMQPUri;
 use lapin::{Channel, Connection, ConnectionProperties, Event};
@@ -150,8 +150,13 @@ impl Line {
 }
 
 impl Drop for Line {
+    /// Says good-bye before anything that uses the connection does. The library would cancel
+    /// consumers first, and the broker would hand the next events of a queue to another consumer
+    /// while this one still has earlier ones; the end of a connection gives those back first.
     fn drop(&mut self) {
         self.listening.abort();
+        // It is asked for at once, and nobody waits for the answer.
+        let _ = self.connection.close(200, "OK".into()).now_or_never();
     }
 }
 

@@ -38,11 +38,12 @@ pub(super) struct Plan {
 
 /// A connection that consumes.
 pub(super) struct Joined {
+    // The first to be dropped: it ends the connection before consumers are cancelled.
+    pub(super) line: Line,
     pub(super) id: u64,
     pub(super) lost: AtomicBool,
     pub(super) arrivals: Mutex<Arrivals>,
     _channel: Channel,
-    pub(super) line: Line,
 }
 
 /// All that comes from all queues.
@@ -72,7 +73,7 @@ impl Plan {
         self.failures.store(0, Ordering::SeqCst);
         let id = self.lines.fetch_add(1, Ordering::SeqCst) + 1;
         let (lost, arrivals) = (AtomicBool::new(false), Mutex::new(arrivals));
-        Ok(Joined { id, lost, arrivals, _channel: channel, line })
+        Ok(Joined { line, id, lost, arrivals, _channel: channel })
     }
 
     /// Makes sure that the queues are there.
