@@ -34,6 +34,10 @@ public class One {
         proxy.put("brokerConfigPath", quoted(
             write(conf.resolve("broker.conf"), lines(broker)).toString()));
         Path proxyConf = write(conf.resolve("rmq-proxy.json"), json(proxy));
+        int port = Integer.parseInt(args[4]);
+        for (int needed : new int[] {grpc, Integer.parseInt(args[2]), Integer.parseInt(args[3]),
+                port, port - 2})
+            await(needed);
         org.apache.rocketmq.namesrv.NamesrvStartup.main(new String[] {"-c", namesConf.toString()});
         org.apache.rocketmq.proxy.ProxyStartup.main(
             new String[] {"-pm", "local", "-pc", proxyConf.toString()});
@@ -82,6 +86,18 @@ public class One {
         // Leases of seconds, so that tests need not wait for minutes.
         of.put("minInvisibleTimeMillsForRecv", "1000");
         return of;
+    }
+
+    /** Waits for a port: while a killed instance was away, a client may have connected from it. */
+    private static void await(int port) throws Exception {
+        for (int tries = 0; ; tries++) {
+            try (ServerSocket one = new ServerSocket(port, 1, InetAddress.getLoopbackAddress())) {
+                return;
+            } catch (IOException taken) {
+                if (tries == 600) throw taken;
+                Thread.sleep(100);
+            }
+        }
     }
 
     private static String free() throws IOException {
