@@ -174,18 +174,23 @@ impl<'a> Batch<'a> {
             }
             Some(Err(RDKafkaErrorCode::PurgeQueue)) if cut.is_none() && !late => Err(Refusal::Held),
             None | Some(Err(RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight)) => {
-                Err(Refusal::Unknown(self.unanswered(&topic, cut)))
+                Err(Refusal::Unknown(self.unanswered(&topic, cut, late)))
             }
             Some(Err(error)) => Err(refusal(error, &topic)),
         }
     }
 
-    fn unanswered(&self, topic: &str, cut: Option<String>) -> Cause {
+    fn unanswered(&self, topic: &str, cut: Option<String>, late: bool) -> Cause {
         if let Some(cut) = cut {
             return Cause::new(Code::SinkBroken, format_args!("it may have arrived: {cut}"));
         }
         let (last, timeout) = (self.live.last(), self.sink.manner.timeout);
         let last = if last.is_empty() { String::new() } else { format!("; {last}") };
+        if !late {
+            let why = "another event was refused while it was out, which ended their producer";
+            let detail = format_args!("it may have arrived: {why}{last}");
+            return Cause::new(Code::SinkBroken, detail);
+        }
         let detail = format_args!(
             "it may have arrived: {topic} did not acknowledge within {timeout:?}. Its leader may \
              be out of reach, or fewer replicas in sync than min.insync.replicas asks for{last}"
