@@ -39,7 +39,7 @@ fn cause(answer: Answer) -> (&'static str, Cause) {
 
 #[tokio::test]
 async fn a_server_that_is_full_is_down_and_goes_on_when_there_is_room() {
-    let quay = own_with(&["--maxmemory", "1mb"]).await;
+    let quay = own_with(&["--maxmemory", "1kb"]).await;
     let sink = quay.sink(Manner::new("it")).await.unwrap();
     let event = of("orders");
     let (is, cause) = cause(publish(&*sink, &event).await);
