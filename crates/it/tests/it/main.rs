@@ -5,6 +5,7 @@
 mod brokers;
 mod browser;
 mod chaos;
+mod consumer;
 mod contract;
 mod crash;
 mod differential;

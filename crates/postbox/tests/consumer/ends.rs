@@ -155,10 +155,11 @@ async fn an_event_that_kills_its_consumers_is_dead_in_the_end() {
     let (place, hand) = (place().await, Arc::new(Hand::default()));
     hand.give(1, 24, Ok(event()));
     let heard = place.heard.clone();
-    let work = |_: &mut _, _: &_| -> futures_util::future::BoxFuture<'_, _> {
-        panic!("it is not worked on")
-    };
-    place.consumer(hand.clone()).run(work, heard.until(1)).await.unwrap();
+    let run = place.consumer(hand.clone()).run(
+        |_, _| Box::pin(async { panic!("it is not worked on") }),
+        heard.until(1),
+    );
+    run.await.unwrap();
     let [End::Dead(cause)] = &hand.ended(1)[..] else { panic!("{:?}", hand.ends) };
     assert_eq!(cause.code, Code::CrashLoop);
 }
