@@ -56,6 +56,8 @@ metrics! {
             "From the row's creation to the broker's receipt, in seconds.",
         DUE "postbox_due_seconds"
             "From when it could have been claimed to the receipt, in seconds.",
+        INBOX_AGE "postbox_inbox_age_seconds"
+            "From the row's creation to the consumer's commit, in seconds, by group.",
         ATTEMPTS "postbox_attempts" "How many attempts it took, at each settlement.",
         PUBLISH "postbox_publish_seconds" "How long a sink took for a batch, in seconds.",
         CLAIM "postbox_claim_seconds" "How long a claim took, in seconds.",

@@ -68,6 +68,7 @@ impl Telemetry {
             .and_then(|builder| builder.set_buckets_for_metric(full(names::ATTEMPTS), &ATTEMPTS))
             .and_then(|builder| builder.set_buckets_for_metric(full(names::LATENCY), &WAITS))
             .and_then(|builder| builder.set_buckets_for_metric(full(names::DUE), &WAITS))
+            .and_then(|builder| builder.set_buckets_for_metric(full(names::INBOX_AGE), &WAITS))
             .expect("the buckets are not empty")
             .build_recorder();
         let page = recorder.handle();
