@@ -138,15 +138,21 @@ where
     /// The work is given the connection of the open transaction. What it returns decides: `Ok`
     /// commits, an error rolls back, and [`Failure`] says what then. It is an error of `run` that
     /// the database is not fit for an inbox.
-    pub async fn run<W>(self, work: W, stop: impl Future<Output = ()>) -> Result<(), Error>
+    pub fn run<W>(
+        self,
+        work: W,
+        stop: impl Future<Output = ()> + Send,
+    ) -> impl Future<Output = Result<(), Error>> + Send
     where
         W: for<'a> Fn(&'a mut DB::Connection, &'a Event) -> BoxFuture<'a, Result<(), Failure>>
             + Send
             + Sync,
     {
-        let feed = self.feed.clone();
-        let end = Shift::new(self, work).run(stop).await;
-        feed.close().await;
-        end
+        async move {
+            let feed = self.feed.clone();
+            let end = Shift::new(self, work).run(stop).await;
+            feed.close().await;
+            end
+        }
     }
 }

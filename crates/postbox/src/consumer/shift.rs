@@ -11,7 +11,7 @@ use event::{
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use futures_util::stream::{StreamExt, unfold};
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -84,10 +84,7 @@ where
     /// Takes and works until the stop; what is in hand then has its time.
     pub(super) async fn run(self, stop: impl Future<Output = ()>) -> Result<(), Error> {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let come = unfold(receiver, async |mut receiver: mpsc::UnboundedReceiver<InHand<'_>>| {
-            receiver.recv().await.map(|come| (come, receiver))
-        });
-        let working = come.for_each_concurrent(None, |come| self.carry(come));
+        let working = self.work_on(receiver);
         let stopping = async {
             tokio::select! {
                 () = stop => self.stop(),
@@ -105,6 +102,20 @@ where
         }
         let broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner).take();
         broken.map_or(Ok(()), |error| Err(Error::Store(error)))
+    }
+
+    /// Carries everything that comes to its end, side by side.
+    async fn work_on<'a>(&'a self, mut receiver: mpsc::UnboundedReceiver<InHand<'a>>) {
+        let (mut carried, mut open) = (FuturesUnordered::new(), true);
+        while open || !carried.is_empty() {
+            tokio::select! {
+                come = receiver.recv(), if open => match come {
+                    Some(come) => carried.push(self.carry(come)),
+                    None => open = false,
+                },
+                Some(()) = carried.next(), if !carried.is_empty() => {}
+            }
+        }
     }
 
     /// Takes from the feed while there is a free hand. The feed is never interrupted: what it was

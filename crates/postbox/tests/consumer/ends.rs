@@ -155,10 +155,9 @@ async fn an_event_that_kills_its_consumers_is_dead_in_the_end() {
     let (place, hand) = (place().await, Arc::new(Hand::default()));
     hand.give(1, 24, Ok(event()));
     let heard = place.heard.clone();
-    let run = place.consumer(hand.clone()).run(
-        |_, _| Box::pin(async { panic!("it is not worked on") }),
-        heard.until(1),
-    );
+    let run = place
+        .consumer(hand.clone())
+        .run(|_, _| Box::pin(async { panic!("it is not worked on") }), heard.until(1));
     run.await.unwrap();
     let [End::Dead(cause)] = &hand.ended(1)[..] else { panic!("{:?}", hand.ends) };
     assert_eq!(cause.code, Code::CrashLoop);
