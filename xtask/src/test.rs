@@ -8,8 +8,9 @@ mod tally;
 
 use std::env;
 use std::fs::{self, File};
+use std::num::NonZero;
 use std::process::{Command, ExitCode, Stdio};
-use std::thread::sleep;
+use std::thread::{available_parallelism, sleep};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -18,6 +19,9 @@ use clap::ValueEnum;
 use crate::world::{Run, World, tools};
 use crate::{cargo, interrupt, root, table};
 use tally::Tally;
+
+/// What says how many tests run at once.
+const THREADS: &str = "RUST_TEST_THREADS";
 
 /// How long an example, or a command of the documentation, may take.
 const SOON: Duration = Duration::from_secs(300);
@@ -214,11 +218,19 @@ fn servers(run: &Run, slot: &mut Option<World>) -> Result<()> {
     Err(anyhow!("{all}\nThe tests that need it fail; try `cargo xtask up` on its own."))
 }
 
+/// How many tests run at once: most of the time they wait, for a server or for a lease.
+fn threads() -> usize {
+    2 * available_parallelism().map_or(1, NonZero::get)
+}
+
 fn tests(run: &Run, args: &Args, tally: &mut Tally) -> Result<()> {
     let mut command = run_cargo(run);
     command.args(["test", "--quiet", "--workspace", "--no-fail-fast"]);
     command.args(&args.filter).arg("--").args(&args.rest);
     command.env("POSTBOX_WORLD", run.file()).env("CARGO_TERM_COLOR", "never");
+    if env::var_os(THREADS).is_none() {
+        command.env(THREADS, threads().to_string());
+    }
     let status = tally.follow(&mut command)?;
     interrupt::check()?;
     ensure!(status.success(), "cargo test: {status}");

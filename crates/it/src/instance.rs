@@ -41,8 +41,8 @@ impl Instance {
         Instance::start_with(server, &[])
     }
 
-    /// Starts one with further arguments, which outdo those of the world. They may hold `{data}` and
-    /// `{port}` as a recipe does.
+    /// Starts one with further arguments, which outdo those of the world. They may hold `{data}`
+    /// and `{port}` as a recipe does.
     pub fn start_with(server: &str, more: &[&str]) -> Result<Instance> {
         let server = need(server);
         // A short path, for the server puts a socket into it.

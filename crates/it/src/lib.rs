@@ -8,6 +8,7 @@ pub mod console;
 pub mod differential;
 pub mod ground;
 pub mod instance;
+pub mod journey;
 pub mod line;
 pub mod process;
 pub mod quay;

@@ -1,7 +1,7 @@
 //! The contract: one function per promise, the same for every store.
 //!
-//! A store passes by `it::contract!(ground)`, which makes one test of every promise; the two sides of
-//! a broker pass by `it::sink_contract!(shared, own)` and `it::feed_contract!(shared, own)`.
+//! A store passes by `it::contract!(ground)`, which makes one test of every promise; the two sides
+//! of a broker pass by `it::sink_contract!(shared, own)` and `it::feed_contract!(shared, own)`.
 
 mod act;
 pub mod catalog;
@@ -133,8 +133,8 @@ macro_rules! contract {
     };
 }
 
-/// Makes one test of every promise of a sink. The given functions make a quay: one of the broker that
-/// all tests share, one of a broker of the test's own.
+/// Makes one test of every promise of a sink. The given functions make a quay: one of the broker
+/// that all tests share, one of a broker of the test's own.
 #[macro_export]
 macro_rules! sink_contract {
     ($shared:path, $own:path) => {

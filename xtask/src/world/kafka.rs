@@ -26,10 +26,10 @@ const READER: &[&str] = &[
     "org.slf4j:slf4j-nop:1.7.36",
 ];
 
-/// Small and quick to start; what was acknowledged survives a kill. Topics are made by those who need
-/// them, as in production. A broker that is silent for 9 s, as one may be on a busy machine, is
-/// shut out; whoever kills brokers shortens that, for it is also how long one stays out that comes
-/// back.
+/// Small and quick to start; what was acknowledged survives a kill. Topics are made by those who
+/// need them, as in production. A broker that is silent for 9 s, as one may be on a busy machine,
+/// is shut out; whoever kills brokers shortens that, for it is also how long one stays out that
+/// comes back.
 const SETTINGS: &str = "\
 process.roles=broker,controller
 node.id=1

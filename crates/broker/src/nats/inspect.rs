@@ -194,19 +194,17 @@ fn judge(config: &Config, synced: Option<bool>) -> (Durability, Vec<Finding>) {
             Some(false) => {
                 say(
                     Grade::Warn,
-                    "one replica, and the server writes to its disk only now and \
-                                  then: a power cut loses what it acknowledged; set \
-                                  sync_interval: always, or three replicas",
+                    "one replica, and the server writes to its disk only now and then: a power \
+                     cut loses what it acknowledged; set sync_interval: always, or three replicas",
                 );
                 Durability::BestEffort
             }
             None => {
                 say(
                     Grade::Warn,
-                    "one replica, and this account is not told whether the server \
-                                  writes to its disk at once (sync_interval: always): set that, and \
-                                  let the account import $SYS.REQ.SERVER.PING.JSZ; or make three \
-                                  replicas",
+                    "one replica, and this account is not told whether the server writes to its \
+                     disk at once (sync_interval: always): set that, and let the account import \
+                     $SYS.REQ.SERVER.PING.JSZ; or make three replicas",
                 );
                 Durability::BestEffort
             }

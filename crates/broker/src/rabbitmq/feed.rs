@@ -29,8 +29,8 @@ use super::topology::{Exchange, Kind, Queue};
 use super::wire;
 use crate::manner::Subscription;
 
-/// How long one that is to come again is held at the most: the broker ends the connection of whoever
-/// keeps something for half an hour.
+/// How long one that is to come again is held at the most: the broker ends the connection of
+/// whoever keeps something for half an hour.
 const HELD: Duration = Duration::from_secs(600);
 
 /// Where and how events are taken.

@@ -131,9 +131,7 @@ async fn reach(config: &Config, configured: &config::Sink) -> Vec<Finding> {
             findings.extend(judge(&what, seen, demand));
             findings
         }
-        Ok(Err(refusal)) => {
-            one(Grade::Bad, format!("{}; meanwhile its lane rests", why(&refusal)))
-        }
+        Ok(Err(refusal)) => one(Grade::Bad, format!("{}; meanwhile its lane rests", why(&refusal))),
         Err(_) => one(Grade::Warn, "was silent for 10s; look at its load".to_owned()),
     };
     sink.close().await;

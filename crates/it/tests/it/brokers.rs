@@ -1,6 +1,7 @@
-//! Every broker keeps the promises of a sink and of a feed, on the real thing, and what only it has.
+//! Every broker keeps the promises of a sink and of a feed, on the real thing, and its own.
 
 mod http;
+mod journey;
 mod kafka;
 mod nats;
 mod rabbitmq;

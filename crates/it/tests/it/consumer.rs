@@ -146,7 +146,8 @@ macro_rules! consumers {
             async fn an_event_that_comes_to_two_at_once_has_one_effect() {
                 let stock = Stock::new(need($server).detail("url")).await;
                 let shore = Shore::new().await;
-                let (events, feeds) = (shore.events(4, 10), (shore.feed().await, shore.feed().await));
+                let events = shore.events(4, 10);
+                let feeds = (shore.feed().await, shore.feed().await);
                 let done = Notify::new();
                 let bringing = async {
                     // Two relays bring everything, and either copy may come to either consumer.

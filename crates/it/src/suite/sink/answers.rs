@@ -38,7 +38,7 @@ pub async fn what_has_a_receipt_is_there_byte_for_byte(quay: &dyn Quay) {
     }
 }
 
-/// Text that is no JSON, and no text at all, come as they were put though nobody said what they are.
+/// Text that is no JSON, and no text at all, come as they were put though nobody said what it is.
 pub async fn text_that_is_no_json_arrives_letter_by_letter(quay: &dyn Quay) {
     if !quay.letters() {
         return;
