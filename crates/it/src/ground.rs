@@ -281,7 +281,10 @@ impl Ground for ServerGround {
         let mut session = Session::open(url).await.expect("the server answers");
         let empty = if url.starts_with("postgres") { "{}" } else { "" };
         let out = if url.starts_with("postgres") { "out_seq" } else { "out_rows" };
-        let until = if url.starts_with("postgres") { ", out_until = '{}'" } else { "" };
+        let until = match url.starts_with("postgres") {
+            true => ", out_until = '{}', out_fence = '{}'",
+            false => "",
+        };
         for end in ["", "_later", "_dead", "_sent", "_relay", "_inbox"] {
             session.run(format!("DELETE FROM {table}{end}")).await.expect("nobody holds a row");
         }

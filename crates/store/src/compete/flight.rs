@@ -1,9 +1,9 @@
-//! What one lane has in flight: later rows, each under the fence of its claim.
+//! What one lane has in flight, each row under the fence of its claim.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use event::{Claim, EventId, Fence, Millis, Moment, Settlement, Shelf};
+use event::{Address, Claim, EventId, Fence, Millis, Moment, Outcome, Settlement};
 
 /// How long after its end a claim that nobody settled is remembered.
 const MEMORY: Duration = Duration::from_secs(60 * 60);
@@ -18,36 +18,39 @@ pub(crate) struct Out {
     until: Millis,
 }
 
-/// What one lane has in flight, by number.
+/// What one lane has in flight.
 #[derive(Default)]
-pub(crate) struct Flight(HashMap<i64, Out>);
+pub(crate) struct Flight(HashMap<Address, Out>);
 
 impl Flight {
     /// Remembers a claim.
     pub(crate) fn keep(&mut self, claim: &Claim, trail: Vec<Moment>, until: Millis) {
         let (id, fence, attempts) = (claim.event.id, claim.fence, claim.attempt);
-        self.0.insert(claim.address.number, Out { id, fence, attempts, trail, until });
+        self.0.insert(claim.address, Out { id, fence, attempts, trail, until });
     }
 
     /// Returns the claim that a settlement ends, if this lane has it.
     pub(crate) fn of(&self, end: &Settlement) -> Option<&Out> {
-        let out = self.0.get(&end.address.number)?;
-        let same = end.address.shelf == Shelf::Later && out.fence == end.fence && out.id == end.id;
-        same.then_some(out)
+        let out = self.0.get(&end.address)?;
+        (out.fence == end.fence && out.id == end.id).then_some(out)
     }
 
     /// Lets go of a claim: it was settled, or is another's by now.
     pub(crate) fn end(&mut self, end: &Settlement) {
         if self.of(end).is_some() {
-            self.0.remove(&end.address.number);
+            self.0.remove(&end.address);
         }
     }
 
-    /// Lets go of everything, and returns it by number.
-    pub(crate) fn drain(&mut self) -> Vec<(i64, Out)> {
-        let mut all: Vec<_> = self.0.drain().collect();
-        all.sort_by_key(|(number, _)| *number);
-        all
+    /// Returns what puts everything back, as if it had not been claimed.
+    pub(crate) fn back(&self) -> Vec<Settlement> {
+        let back = |(address, out): (&Address, &Out)| Settlement {
+            address: *address,
+            id: out.id,
+            fence: out.fence,
+            outcome: Outcome::Release { after: Duration::ZERO },
+        };
+        self.0.iter().map(back).collect()
     }
 
     /// Forgets claims that ended long ago and that nobody has settled: their settlement failed.
@@ -58,14 +61,14 @@ impl Flight {
 
 #[cfg(test)]
 mod tests {
-    use event::{Address, Event, Outcome};
+    use event::{Event, Shelf};
 
     use super::*;
 
     const RELEASE: Outcome = Outcome::Release { after: Duration::ZERO };
 
     fn claim(fence: i64) -> Claim {
-        let address = Address { shelf: Shelf::Later, shard: 0, number: 7 };
+        let address = Address { shelf: Shelf::Hot, shard: 0, number: 7 };
         let (event, due) = (Event::new("t", "T", "{}"), Millis(0));
         Claim { event, address, fence: Fence(fence), due, attempt: 1, unexplained: 0 }
     }
@@ -76,18 +79,14 @@ mod tests {
         let (first, second) = (claim(1), claim(2));
         flight.keep(&first, Vec::new(), Millis(10));
         assert!(flight.of(&first.end(RELEASE)).is_some());
-        assert!(
-            flight
-                .of(&Claim { event: second.event.clone(), ..first.clone() }.end(RELEASE))
-                .is_none()
-        );
+        let other = Claim { event: second.event.clone(), ..first.clone() };
+        assert!(flight.of(&other.end(RELEASE)).is_none());
         flight.keep(&second, Vec::new(), Millis(10));
         flight.end(&first.end(RELEASE));
-        assert!(
-            flight.of(&first.end(RELEASE)).is_none() && flight.of(&second.end(RELEASE)).is_some()
-        );
+        assert!(flight.of(&first.end(RELEASE)).is_none());
+        assert_eq!(flight.back(), [second.end(RELEASE)]);
         flight.end(&second.end(RELEASE));
-        assert!(flight.drain().is_empty());
+        assert_eq!(flight.back(), []);
     }
 
     #[test]

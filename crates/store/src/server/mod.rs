@@ -45,7 +45,7 @@ pub(crate) use self::base::Base;
 use self::catalog::ServerCatalog;
 use self::chores::ServerChores;
 use self::compete::CompetingLane;
-pub(crate) use self::compete::{Candidate, Seen, Waits};
+pub(crate) use self::compete::{Seen, Waits};
 pub(crate) use self::dialect::{
     Claimed, Claims, Competes, Connects, Dialect, Holder, Keeps, Leases, Moves,
 };
