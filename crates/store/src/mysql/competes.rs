@@ -207,14 +207,11 @@ impl Competes for MySql {
             }
             Strategy::Preempt => self.hold(conn, now, Some(owner), shards().collect()).await,
             _ => {
-                // One after the other, until one is won: whoever waits for a line has none.
-                for some in lines.chunks(most) {
-                    let won = self.win(conn, some.to_vec()).await?;
-                    if !won.is_empty() {
-                        return self.hold(conn, now, None, won).await;
-                    }
+                let won = self.win(conn, lines[..most.min(lines.len())].to_vec()).await?;
+                match won.is_empty() {
+                    true => Ok(Vec::new()),
+                    false => self.hold(conn, now, None, won).await,
                 }
-                Ok(Vec::new())
             }
         }
     }

@@ -94,16 +94,10 @@ impl Competes for Postgres {
             let query = self.sql.line_free.query().bind(now).bind(shards(lines)).bind(most);
             return query.fetch_all(conn).await?.iter().map(line).collect();
         }
-        // One after the other, until one is won: whoever waits for a line has none.
-        for some in lines.chunks(most) {
-            let fences: Vec<i64> = some.iter().map(|(_, fence)| fence.0).collect();
-            let query = self.sql.line_win.query().bind(now).bind(shards(some)).bind(fences);
-            let won = query.fetch_all(&mut *conn).await?;
-            if !won.is_empty() {
-                return won.iter().map(line).collect();
-            }
-        }
-        Ok(Vec::new())
+        let lines = &lines[..most.min(lines.len())];
+        let fences: Vec<i64> = lines.iter().map(|(_, fence)| fence.0).collect();
+        let query = self.sql.line_win.query().bind(now).bind(shards(lines)).bind(fences);
+        query.fetch_all(conn).await?.iter().map(line).collect()
     }
 
     async fn hold_lines(

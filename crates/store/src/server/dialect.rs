@@ -233,8 +233,8 @@ pub(crate) trait Competes: Claims {
         most: usize,
     ) -> Result<Vec<u16>, Fault>;
     /// Opens lines, named in the order in which they are wanted with the fences that were seen: so
-    /// many at the most, and none that another has or had meanwhile. They are open until the
-    /// transaction ends.
+    /// many at the most, and none that another has or had meanwhile. A strategy that waits tries no
+    /// more than that many. They are open until the transaction ends.
     async fn open_lines(
         &self,
         conn: &mut Self::Conn,

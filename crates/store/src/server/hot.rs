@@ -129,16 +129,11 @@ impl Pick<'_> {
             return Ok(false);
         }
         let Met { shard, before, .. } = *of;
-        let rival = match &self.rivals {
-            Some(rivals) => match rivals.fence(shard, seq) {
-                Some(fence) => Some(fence),
-                None => {
-                    holding.desks[self.lane].part(shard).hand.skip(seq);
-                    return Ok(true);
-                }
-            },
-            None => None,
-        };
+        let rival = self.rivals.as_ref().map(|rivals| rivals.fence(shard, seq));
+        if rival == Some(None) {
+            holding.desks[self.lane].part(shard).hand.skip(seq);
+            return Ok(true);
+        }
         let desk = &mut holding.desks[self.lane];
         if !desk.lane.topics.take(D::topic(row)?) {
             desk.part(shard).hand.skip(seq);
@@ -163,8 +158,9 @@ impl Pick<'_> {
             return Ok(false);
         }
         let part = holding.desks[self.lane].part(shard);
-        let fence = if let Some(fence) = rival {
+        let fence = if let (Some(fence), Some(rivals)) = (rival.flatten(), &mut self.rivals) {
             part.hand.skip(seq);
+            rivals.took(shard, seq);
             fence
         } else if part.offer_hot(address, key, before) {
             of.taken = true;

@@ -8,7 +8,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use event::{Address, Claim, Fence, Millis, Moment, Shelf, StoreError, Want};
 
-use crate::Strategy;
 use super::super::base::Base;
 use super::super::claim::{Stage, lapse, welcome};
 use super::super::dialect::Dialect;
@@ -21,6 +20,7 @@ use super::adopt::{adopt, unchanged};
 use super::lane::Lane;
 use super::see::{Seeing, Seen, Waits, longest};
 use super::win::Rivals;
+use crate::Strategy;
 use crate::compete::Line;
 use crate::own::{Held, Passed, Room};
 
@@ -71,7 +71,7 @@ async fn claim_all<D: Dialect>(
         let desk = &mut holding.desks[lane.index];
         seen.waits.iter().for_each(|waits| desk.part(waits.shard).passed = Passed::default());
     }
-    let mut claiming = Claiming::new(era, lane.index, wants, seen);
+    let mut claiming = Claiming::new(lane, era, wants, seen);
     while claiming.goes_on() {
         match claiming.step(base).await {
             Ok(step) => claiming.keep(step),
@@ -87,6 +87,7 @@ async fn claim_all<D: Dialect>(
             }
         }
     }
+    lane.pace().plenty = claiming.full && !claiming.left.is_empty();
     Ok(lane.keep(claiming.taken))
 }
 
@@ -99,6 +100,8 @@ struct Claiming<D: Dialect> {
     left: Vec<u16>,
     /// Whether lines were opened, or tried.
     begun: bool,
+    /// Whether one line is opened at a time, because the last claim found enough in one.
+    narrow: bool,
     /// How much room the claim under way has.
     room: Room,
     /// Whether nothing more is to be taken.
@@ -108,7 +111,9 @@ struct Claiming<D: Dialect> {
 
 /// What was done while some lines were open.
 struct Step {
-    opened: Vec<u16>,
+    /// Whether any lines were opened, and which were tried.
+    opened: bool,
+    tried: Vec<u16>,
     /// What was taken: for the claim under way, and for each that followed.
     claims: Vec<Vec<Claim>>,
     trails: HashMap<i64, Vec<Moment>>,
@@ -117,7 +122,7 @@ struct Step {
 }
 
 impl<D: Dialect> Claiming<D> {
-    fn new(era: u64, lane: usize, mut wants: Vec<Want>, seen: Seen<D>) -> Claiming<D> {
+    fn new(lane: &Lane<D>, era: u64, mut wants: Vec<Want>, seen: Seen<D>) -> Claiming<D> {
         let (now, lease) = (seen.glance.now, wants[0].lease);
         // Retries have their share of each claim, so those are made one by one.
         let retries = |waits: &Waits| seen.is_due(waits) || seen.lapses(waits, lease);
@@ -128,8 +133,9 @@ impl<D: Dialect> Claiming<D> {
         let left = ahead.map(|waits| waits.shard).collect();
         let (claims, trails, until) = (vec![Vec::new()], HashMap::new(), now + lease);
         let taken = Taken { claims, trails, now, until };
-        let room = Room::new(wants[0]);
-        Claiming { era, lane, wants, seen, left, begun: false, room, full: false, taken }
+        let (room, narrow, lane) = (Room::new(wants[0]), lane.pace().plenty, lane.index);
+        let (begun, full) = (false, false);
+        Claiming { era, lane, wants, seen, left, begun, narrow, room, full, taken }
     }
 
     fn lease(&self) -> Duration {
@@ -141,14 +147,15 @@ impl<D: Dialect> Claiming<D> {
         !self.begun || !self.full && !self.left.is_empty()
     }
 
-    /// Takes in what was done. All lines are opened in the second step.
+    /// Takes in what was done. Where one line was not enough, all others are opened.
     fn keep(&mut self, step: Step) {
         let mut claims = step.claims.into_iter();
         let under_way = self.taken.claims.last_mut().expect("a claim is under way");
         under_way.extend(claims.next().into_iter().flatten());
         self.taken.claims.extend(claims);
         self.taken.trails.extend(step.trails);
-        self.left.retain(|shard| !self.begun && !step.opened.contains(shard));
+        self.left.retain(|shard| !step.tried.contains(shard));
+        self.narrow &= !step.opened;
         (self.begun, self.room, self.full) = (true, step.room, step.full);
     }
 
@@ -171,7 +178,7 @@ impl<D: Dialect> Claiming<D> {
         let line = |waits: &Waits| (waits.shard, waits.fence);
         let all = || self.seen.waits.iter();
         let mut lines: Vec<(u16, Fence)> = all().filter(|it| lapses(it)).map(line).collect();
-        let most = if self.begun { self.left.len() } else { lines.len() + 1 };
+        let most = lines.len() + if self.narrow { 1 } else { self.left.len() };
         lines.extend(all().filter(|it| waits(it)).map(line));
         (lines, most)
     }
@@ -233,6 +240,21 @@ struct Opening<'a, D: Dialect> {
     most: usize,
 }
 
+impl<D: Dialect> Opening<'_, D> {
+    /// Returns which lines need not be tried again.
+    fn tried(&self, base: &Base<D>, open: &[Line]) -> Vec<u16> {
+        let all = self.lines.iter().map(|(shard, _)| *shard);
+        match base.strategy {
+            // As many were tried as it took.
+            Strategy::SkipLocked if !open.is_empty() && open.len() == self.most => {
+                open.iter().map(|line| line.shard).collect()
+            }
+            Strategy::SkipLocked => all.collect(),
+            _ => all.take(self.most).collect(),
+        }
+    }
+}
+
 #[async_trait]
 impl<D: Dialect> Work<D> for Opening<'_, D> {
     type Out = Step;
@@ -259,7 +281,7 @@ impl<D: Dialect> Work<D> for Opening<'_, D> {
                 db.open_lines(conn, strategy, base.now(), owner, &self.lines, self.most).await?
             }
         };
-        let opened = lines.iter().map(|line| line.shard).collect();
+        let (opened, tried) = (!lines.is_empty(), self.tried(base, &lines));
         let now = match lines.first() {
             // Whoever changes the strategy opens every line.
             Some(line) => line.now,
@@ -294,6 +316,6 @@ impl<D: Dialect> Work<D> for Opening<'_, D> {
         if !lines.is_empty() {
             db.write_lines(conn, &base.owner, &lines).await?;
         }
-        Ok(Step { opened, claims, trails, room, full })
+        Ok(Step { opened, tried, claims, trails, room, full })
     }
 }

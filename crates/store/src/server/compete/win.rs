@@ -42,6 +42,11 @@ impl Rivals {
     pub(in crate::server) fn fence(&self, shard: u16, seq: i64) -> Option<Fence> {
         if self.out.contains(&(shard, seq)) { None } else { self.fences.get(&shard).copied() }
     }
+
+    /// Learns that this claim has taken a hot row: a look may show it again.
+    pub(in crate::server) fn took(&mut self, shard: u16, seq: i64) {
+        self.out.insert((shard, seq));
+    }
 }
 
 impl Pick<'_> {
