@@ -183,12 +183,17 @@ servers! {
     mysql_skip_locked_unshared "mysql" 1 SkipLocked,
     mysql_cas "mysql" 16 Cas,
     mysql_cas_unshared "mysql" 1 Cas,
+    mysql_preempt "mysql" 16 Preempt,
+    mysql_preempt_unshared "mysql" 1 Preempt,
     mariadb_skip_locked "mariadb" 16 SkipLocked,
     mariadb_skip_locked_unshared "mariadb" 1 SkipLocked,
     mariadb_cas "mariadb" 16 Cas,
     mariadb_cas_unshared "mariadb" 1 Cas,
     mariadb_old_cas "mariadb-10.5" 16 Cas,
     mariadb_old_cas_unshared "mariadb-10.5" 1 Cas,
+    mariadb_preempt_unshared "mariadb" 1 Preempt,
+    mariadb_old_preempt "mariadb-10.5" 16 Preempt,
+    mariadb_old_preempt_unshared "mariadb-10.5" 1 Preempt,
 }
 
 /// Tables that were left, by server and shards: to empty some is quicker than to make others.

@@ -20,7 +20,7 @@ pub(crate) struct Pace {
     full: Instant,
     /// The ring that the newest claim has heard.
     pub(crate) heard: u64,
-    /// Whether the newest claim left more than it took.
+    /// Whether the newest claim found all that it wanted in one line.
     pub(crate) plenty: bool,
 }
 

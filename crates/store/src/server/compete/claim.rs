@@ -73,21 +73,18 @@ async fn claim_all<D: Dialect>(
     }
     let mut claiming = Claiming::new(lane, era, wants, seen);
     while claiming.goes_on() {
-        match claiming.step(base).await {
-            Ok(step) => claiming.keep(step),
-            Err(error) => {
-                // It is in doubt how far the lane has looked.
-                let mut holding = base.holding();
-                let shards = claiming.seen.waits.iter().map(|waits| waits.shard);
-                shards.for_each(|shard| holding.desks[lane.index].clear(shard));
-                if claiming.taken.claims.iter().all(Vec::is_empty) {
-                    return Err(error);
-                }
-                break;
+        if let Err(error) = claiming.step(base).await {
+            // It is in doubt how far the lane has looked.
+            let mut holding = base.holding();
+            let shards = claiming.seen.waits.iter().map(|waits| waits.shard);
+            shards.for_each(|shard| holding.desks[lane.index].clear(shard));
+            if claiming.taken.claims.iter().all(Vec::is_empty) {
+                return Err(error);
             }
+            break;
         }
     }
-    lane.pace().plenty = claiming.full && !claiming.left.is_empty();
+    lane.pace().plenty = claiming.is_plenty();
     Ok(lane.keep(claiming.taken))
 }
 
@@ -111,9 +108,8 @@ struct Claiming<D: Dialect> {
 
 /// What was done while some lines were open.
 struct Step {
-    /// Whether any lines were opened, and which were tried.
-    opened: bool,
-    tried: Vec<u16>,
+    /// Whose lines were opened.
+    opened: Vec<u16>,
     /// What was taken: for the claim under way, and for each that followed.
     claims: Vec<Vec<Claim>>,
     trails: HashMap<i64, Vec<Moment>>,
@@ -147,27 +143,44 @@ impl<D: Dialect> Claiming<D> {
         !self.begun || !self.full && !self.left.is_empty()
     }
 
+    /// Tells whether one line had more than was wanted.
+    fn is_plenty(&self) -> bool {
+        let hot = self.taken.claims.iter().flatten().map(|claim| claim.address);
+        let hot = hot.filter(|address| address.shelf == Shelf::Hot);
+        let lines: BTreeSet<u16> = hot.map(|address| address.shard).collect();
+        self.full && lines.len() == 1
+    }
+
     /// Takes in what was done. Where one line was not enough, all others are opened.
-    fn keep(&mut self, step: Step) {
+    fn keep(&mut self, step: Step, tried: &[u16]) {
         let mut claims = step.claims.into_iter();
         let under_way = self.taken.claims.last_mut().expect("a claim is under way");
         under_way.extend(claims.next().into_iter().flatten());
         self.taken.claims.extend(claims);
         self.taken.trails.extend(step.trails);
-        self.left.retain(|shard| !step.tried.contains(shard));
-        self.narrow &= !step.opened;
+        self.left.retain(|shard| !tried.contains(shard));
+        self.narrow &= step.opened.is_empty();
         (self.begun, self.room, self.full) = (true, step.room, step.full);
     }
 
     /// Opens lines, and claims from them.
-    async fn step(&mut self, base: &Base<D>) -> Result<Step, StoreError> {
+    async fn step(&mut self, base: &Base<D>) -> Result<(), StoreError> {
         let (mut lines, most) = self.lines();
+        let all: Vec<u16> = lines.iter().map(|(shard, _)| *shard).collect();
         if base.strategy == Strategy::Preempt && !lines.is_empty() {
-            let shards = lines.iter().map(|(shard, _)| *shard).collect();
-            let named = base.work(&mut Preempting { now: self.seen.glance.now, shards, most }).await?;
+            let (now, shards) = (self.seen.glance.now, all.clone());
+            let named = base.work(&mut Preempting { now, shards, most }).await?;
             lines.retain(|(shard, _)| named.contains(shard));
         }
-        base.work(&mut Opening { claiming: self, lines, most }).await
+        let step = base.work(&mut Opening { claiming: self, lines, most }).await?;
+        // Whoever does not wait tries as many as it takes.
+        let tried = match base.strategy {
+            Strategy::Cas => all.into_iter().take(most).collect(),
+            _ if step.opened.len() == most => step.opened.clone(),
+            _ => all,
+        };
+        self.keep(step, &tried);
+        Ok(())
     }
 
     /// Returns which lines are to be opened and how many at the most: those in which a claim is over
@@ -240,21 +253,6 @@ struct Opening<'a, D: Dialect> {
     most: usize,
 }
 
-impl<D: Dialect> Opening<'_, D> {
-    /// Returns which lines need not be tried again.
-    fn tried(&self, base: &Base<D>, open: &[Line]) -> Vec<u16> {
-        let all = self.lines.iter().map(|(shard, _)| *shard);
-        match base.strategy {
-            // As many were tried as it took.
-            Strategy::SkipLocked if !open.is_empty() && open.len() == self.most => {
-                open.iter().map(|line| line.shard).collect()
-            }
-            Strategy::SkipLocked => all.collect(),
-            _ => all.take(self.most).collect(),
-        }
-    }
-}
-
 #[async_trait]
 impl<D: Dialect> Work<D> for Opening<'_, D> {
     type Out = Step;
@@ -281,7 +279,7 @@ impl<D: Dialect> Work<D> for Opening<'_, D> {
                 db.open_lines(conn, strategy, base.now(), owner, &self.lines, self.most).await?
             }
         };
-        let (opened, tried) = (!lines.is_empty(), self.tried(base, &lines));
+        let opened = lines.iter().map(|line| line.shard).collect();
         let now = match lines.first() {
             // Whoever changes the strategy opens every line.
             Some(line) => line.now,
@@ -316,6 +314,6 @@ impl<D: Dialect> Work<D> for Opening<'_, D> {
         if !lines.is_empty() {
             db.write_lines(conn, &base.owner, &lines).await?;
         }
-        Ok(Step { opened, tried, claims, trails, room, full })
+        Ok(Step { opened, claims, trails, room, full })
     }
 }
