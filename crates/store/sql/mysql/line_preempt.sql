@@ -3,5 +3,5 @@
 -- name stands at the most.
 -- Index: the primary key of the lease. Locks: the one row.
 UPDATE {outbox}_lease AS lease SET lease.owner = $1, lease.lease_until = $2
-WHERE lease.shard = $3 AND lease.since <= 0 AND (lease.owner IN ('', $1)
+WHERE lease.shard = $3 AND lease.since = 0 AND (lease.owner IN ('', $1)
     OR lease.lease_until NOT BETWEEN COALESCE($4, {clock}) + 1 AND COALESCE($4, {clock}) + $5)

@@ -8,7 +8,7 @@ SELECT COALESCE($1, {clock}) AS now, lease.shard,
         WHERE hot.shard = #1 AND hot.seq > #2 ORDER BY hot.seq LIMIT 1) IS NOT NULL AS ahead,
     (SELECT later.due_at FROM {outbox}_later AS later FORCE INDEX ({outbox}_later_due)
         WHERE later.shard = #1 ORDER BY later.due_at LIMIT 1) AS due,
-    lease.fence, -lease.since AS back,
+    lease.fence,
     CAST(NULLIF(SUBSTRING_INDEX(SUBSTRING_INDEX(lease.out_rows, ':', 2), ':', -1), '')
         AS SIGNED) AS ends_first,
     CAST(NULLIF(SUBSTRING_INDEX(SUBSTRING_INDEX(lease.out_rows, ':', -2), ':', 1), '')

@@ -6,13 +6,13 @@ WITH want AS MATERIALIZED (
     SELECT lease.name
     FROM unnest($2::smallint[], $3::bigint[]) AS named (shard, fence)
     JOIN {outbox}_lease AS lease ON lease.name = 'shard:' || named.shard
-    WHERE lease.fence = named.fence AND lease.since <= 0
+    WHERE lease.fence = named.fence AND lease.since = 0
     ORDER BY lease.name
     FOR NO KEY UPDATE OF lease
 )
 UPDATE {outbox}_lease AS lease SET fence = lease.fence + 1
 FROM want
 WHERE lease.name = want.name
-RETURNING lease.shard, lease.fence, -lease.since AS back,
+RETURNING lease.shard, lease.fence,
     coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now,
     lease.out_seq, lease.out_until, lease.out_fence

@@ -24,7 +24,7 @@ SELECT clock.now, want.shard,
     (SELECT later.due_at FROM {outbox}_later AS later
         WHERE later.unexplained > 0 AND later.due_at > clock.now + $2::bigint
         ORDER BY later.due_at LIMIT 1) IS NOT NULL AS astray,
-    lease.fence, -lease.since AS back, lease.out_until[1] AS ends_first,
+    lease.fence, lease.out_until[1] AS ends_first,
     lease.out_until[cardinality(lease.out_until)] AS ends_last
 FROM clock
 CROSS JOIN unnest($3::smallint[], $4::bigint[]) WITH ORDINALITY AS want (shard, seq, place)

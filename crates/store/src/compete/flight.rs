@@ -20,29 +20,33 @@ pub(crate) struct Out {
 
 /// What one lane has in flight.
 #[derive(Default)]
-pub(crate) struct Flight(HashMap<Address, Out>);
+pub(crate) struct Flight {
+    /// Counts the servers that it is about.
+    era: u64,
+    out: HashMap<Address, Out>,
+}
 
 impl Flight {
     /// Remembers a claim.
     pub(crate) fn keep(&mut self, claim: &Claim, trail: Vec<Moment>, until: Millis) {
         let (id, fence, attempts) = (claim.event.id, claim.fence, claim.attempt);
-        self.0.insert(claim.address, Out { id, fence, attempts, trail, until });
+        self.out.insert(claim.address, Out { id, fence, attempts, trail, until });
     }
 
     /// Returns the claim that a settlement ends, if this lane has it.
     pub(crate) fn of(&self, end: &Settlement) -> Option<&Out> {
-        let out = self.0.get(&end.address)?;
+        let out = self.out.get(&end.address)?;
         (out.fence == end.fence && out.id == end.id).then_some(out)
     }
 
     /// Lets go of a claim: it was settled, or is another's by now.
     pub(crate) fn end(&mut self, end: &Settlement) {
         if self.of(end).is_some() {
-            self.0.remove(&end.address);
+            self.out.remove(&end.address);
         }
     }
 
-    /// Returns what puts everything back, as if it had not been claimed.
+    /// Returns what puts everything back, as if it had not been claimed, in the order of the rows.
     pub(crate) fn back(&self) -> Vec<Settlement> {
         let back = |(address, out): (&Address, &Out)| Settlement {
             address: *address,
@@ -50,12 +54,21 @@ impl Flight {
             fence: out.fence,
             outcome: Outcome::Release { after: Duration::ZERO },
         };
-        self.0.iter().map(back).collect()
+        let mut all: Vec<Settlement> = self.out.iter().map(back).collect();
+        all.sort_by_key(|end| end.address);
+        all
     }
 
-    /// Forgets claims that ended long ago and that nobody has settled: their settlement failed.
-    pub(crate) fn forget(&mut self, now: Millis) {
-        self.0.retain(|_, out| out.until + MEMORY > now);
+    /// Returns which server it is about, by its count.
+    pub(crate) fn era(&self) -> u64 {
+        self.era
+    }
+
+    /// Forgets claims of another server, and those that ended long ago and that nobody has settled:
+    /// their settlement failed.
+    pub(crate) fn forget(&mut self, now: Millis, era: u64) {
+        self.out.retain(|_, out| self.era == era && out.until + MEMORY > now);
+        self.era = era;
     }
 }
 
@@ -93,9 +106,12 @@ mod tests {
     fn what_could_not_be_settled_is_not_remembered_for_ever() {
         let mut flight = Flight::default();
         flight.keep(&claim(1), Vec::new(), Millis(10));
-        flight.forget(Millis(10) + MEMORY - Duration::from_millis(1));
-        assert_eq!(flight.0.len(), 1);
-        flight.forget(Millis(10) + MEMORY);
-        assert_eq!(flight.0.len(), 0);
+        flight.forget(Millis(10) + MEMORY - Duration::from_millis(1), 0);
+        assert_eq!(flight.back().len(), 1);
+        flight.forget(Millis(10) + MEMORY, 0);
+        assert_eq!(flight.back().len(), 0);
+        flight.keep(&claim(2), Vec::new(), Millis(10));
+        flight.forget(Millis(10), 1);
+        assert_eq!(flight.back().len(), 0, "another server answers");
     }
 }

@@ -22,8 +22,6 @@ pub(crate) struct Line {
     pub(crate) shard: u16,
     /// The newest claim's fence.
     pub(crate) fence: Fence,
-    /// The fence under which rows last came back: whoever has read beyond them looks again.
-    pub(crate) back: Fence,
     /// The clock at the moment.
     pub(crate) now: Millis,
     /// The rows in flight, in the order in which their claims end.
@@ -60,12 +58,6 @@ impl Line {
         let ends = |named: &mut Named| rows.contains(&(named.seq, named.fence));
         self.out.extract_if(.., ends).map(|named| named.seq).collect()
     }
-
-    /// Learns that rows have come back.
-    pub(crate) fn come_back(&mut self) {
-        self.fence = self.fence.next();
-        self.back = self.fence;
-    }
 }
 
 #[cfg(test)]
@@ -75,7 +67,7 @@ mod tests {
     const LEASE: Duration = Duration::from_secs(10);
 
     fn line() -> Line {
-        Line { shard: 0, fence: Fence(7), back: Fence(0), now: Millis(5), out: Vec::new() }
+        Line { shard: 0, fence: Fence(7), now: Millis(5), out: Vec::new() }
     }
 
     #[test]
@@ -94,8 +86,7 @@ mod tests {
         assert_eq!((order, line.fence), (vec![3, 1, 2], Fence(9)));
         let ends = HashSet::from([(1, Fence(9)), (2, Fence(8)), (4, Fence(8))]);
         assert_eq!(line.unname(&ends), [2]);
-        line.come_back();
-        assert_eq!((line.fence, line.back, line.out.len()), (Fence(10), Fence(10), 2));
+        assert_eq!((line.fence, line.out.len()), (Fence(9), 2));
     }
 
     #[test]

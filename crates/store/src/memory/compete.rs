@@ -83,6 +83,19 @@ fn pick_hot(state: &mut State, pick: &mut Pick<'_>) {
     }
 }
 
+/// Sets a hot row that was released down as due: in the line, others have read beyond it.
+fn put_back(state: &mut State, end: &Settlement, now: Millis) {
+    let Outcome::Release { after } = end.outcome else { return };
+    let hot = |entry: &&mut Entry| {
+        entry.row.place == Place::Waiting(Shelf::Hot) && address(entry, Shelf::Hot) == end.address
+    };
+    if let Some(entry) = state.entries.iter_mut().find(hot) {
+        state.later += 1;
+        (entry.number, entry.updated) = (state.later, now);
+        (entry.row.place, entry.row.due) = (Place::Waiting(Shelf::Later), now + after);
+    }
+}
+
 #[async_trait]
 impl Source for CompetingLane {
     async fn claim(&self, want: &Want) -> Result<Vec<Claim>, StoreError> {
@@ -119,6 +132,7 @@ impl Source for CompetingLane {
         for end in ends {
             let held = flight.get(&end.address) == Some(&end.fence);
             if held && settle(&mut state, end, now) {
+                put_back(&mut state, end, now);
                 settled.settled += 1;
             } else {
                 settled.stale.push(end.id);
@@ -137,10 +151,19 @@ impl Source for CompetingLane {
     async fn release(&self) -> Result<(), StoreError> {
         let now = self.table.now();
         let (mut state, mut flight) = (self.table.state(), self.flight());
-        for entry in &mut state.entries {
+        let mut back: Vec<Settlement> = Vec::new();
+        for entry in &state.entries {
             let Place::Waiting(shelf) = entry.row.place else { continue };
-            if let Some(fence) = flight.remove(&address(entry, shelf)) {
-                let _ = entry.row.settle(fence, &Outcome::Release { after: Duration::ZERO }, now);
+            let address = address(entry, shelf);
+            if let Some(fence) = flight.remove(&address) {
+                let (id, outcome) = (entry.row.id(), Outcome::Release { after: Duration::ZERO });
+                back.push(Settlement { address, id, fence, outcome });
+            }
+        }
+        back.sort_by_key(|end| end.address);
+        for end in &back {
+            if settle(&mut state, end, now) {
+                put_back(&mut state, end, now);
             }
         }
         flight.clear();

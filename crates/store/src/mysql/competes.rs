@@ -103,9 +103,8 @@ fn line(row: &MySqlRow) -> Result<Line, Fault> {
     Ok(Line {
         shard: rows::shard(row, 0)?,
         fence: Fence(rows::int(row, 1)?),
-        back: Fence(rows::int(row, 2)?),
-        now: Millis(rows::int(row, 3)?),
-        out: flight::read_named(rows::text(row, 4)?),
+        now: Millis(rows::int(row, 2)?),
+        out: flight::read_named(rows::text(row, 3)?),
     })
 }
 
@@ -129,10 +128,10 @@ impl Competes for MySql {
                 now = Millis(rows::int(&row, 0)?);
                 let shard = rows::shard(&row, 1)?;
                 let (ahead, due) = (rows::int(&row, 2)? != 0, row.cell_int(3)?.map(Millis));
-                let (fence, back) = (Fence(rows::int(&row, 4)?), Fence(rows::int(&row, 5)?));
-                let ends = (row.cell_int(6)?.map(Millis), row.cell_int(7)?.map(Millis));
+                let fence = Fence(rows::int(&row, 4)?);
+                let ends = (row.cell_int(5)?.map(Millis), row.cell_int(6)?.map(Millis));
                 let ends = ends.0.zip(ends.1);
-                waits.insert(shard, Waits { shard, fence, back, ends, ahead, due });
+                waits.insert(shard, Waits { shard, fence, ends, ahead, due });
             }
         }
         for shard in appeared(base, conn, lane, shards).await? {
@@ -233,7 +232,7 @@ impl Competes for MySql {
     ) -> Result<(), Fault> {
         let named = lines.iter().map(|line| {
             let out = flight::write_named(&line.out);
-            vec![line.shard.into(), line.fence.0.into(), line.back.0.into(), out.into()]
+            vec![line.shard.into(), line.fence.0.into(), out.into()]
         });
         self.sql.line_write.ask().give(owner).rows(named.collect()).run(conn).await?;
         Ok(())

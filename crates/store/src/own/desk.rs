@@ -51,8 +51,6 @@ pub(crate) struct Part {
     pub(crate) sight: Sight,
     /// What may still appear among the later rows that are not new.
     pub(crate) late: Late,
-    /// The fence under which rows last came back to where others had read, where relays compete.
-    pub(crate) back: Fence,
     /// What may still appear below the cursor, where no snapshot tells it.
     pub(crate) below: Below,
     /// Which later rows are not new, where no snapshot tells it.
@@ -102,7 +100,6 @@ impl Part {
             passed: Passed::default(),
             sight: Sight::default(),
             late: Late::default(),
-            back: Fence::default(),
             below: Below::default(),
             lag: Lag::default(),
             waiting: hashbrown::HashMap::new(),

@@ -41,11 +41,10 @@ impl Competes for Postgres {
                 seen.glance.seen = rows::snapshot(&row, 5)?;
                 seen.astray = row.try_get(6)?;
             }
-            let ends: (Option<i64>, Option<i64>) = (row.try_get(9)?, row.try_get(10)?);
+            let ends: (Option<i64>, Option<i64>) = (row.try_get(8)?, row.try_get(9)?);
             seen.waits.push(Waits {
                 shard: rows::shard(&row, 1)?,
                 fence: Fence(row.try_get(7)?),
-                back: Fence(row.try_get(8)?),
                 ends: ends.0.map(Millis).zip(ends.1.map(Millis)),
                 ahead: row.try_get(2)?,
                 due: row.try_get::<Option<i64>, _>(3)?.map(Millis),
@@ -126,10 +125,9 @@ impl Competes for Postgres {
         let out = || lines.iter().flat_map(|line| &line.out);
         let untils: Vec<i64> = out().map(|named| named.until.0).collect();
         let fences: Vec<i64> = out().map(|named| named.fence.0).collect();
-        let each = |of: fn(&Line) -> i64| lines.iter().map(of).collect::<Vec<i64>>();
-        let shards: Vec<i16> = lines.iter().map(|line| number(line.shard)).collect();
-        let query = self.sql.line_write.query().bind(shards);
-        let query = query.bind(each(|line| line.fence.0)).bind(each(|line| line.back.0));
+        let (shards, newest): (Vec<i16>, Vec<i64>) =
+            lines.iter().map(|line| (number(line.shard), line.fence.0)).unzip();
+        let query = self.sql.line_write.query().bind(shards).bind(newest);
         let query = query.bind(first).bind(last).bind(seqs).bind(untils).bind(fences);
         query.execute(conn).await?;
         Ok(())
@@ -224,8 +222,8 @@ impl Competes for Postgres {
 
 /// Reads a line that is open.
 fn line(row: &PgRow) -> Result<Line, Fault> {
-    let (seqs, untils): (Vec<i64>, Vec<i64>) = (row.try_get(4)?, row.try_get(5)?);
-    let fences: Vec<i64> = row.try_get(6)?;
+    let (seqs, untils): (Vec<i64>, Vec<i64>) = (row.try_get(3)?, row.try_get(4)?);
+    let fences: Vec<i64> = row.try_get(5)?;
     let out = seqs.into_iter().zip(untils).zip(fences).map(|((seq, until), fence)| Named {
         seq,
         until: Millis(until),
@@ -234,8 +232,7 @@ fn line(row: &PgRow) -> Result<Line, Fault> {
     Ok(Line {
         shard: rows::shard(row, 0)?,
         fence: Fence(row.try_get(1)?),
-        back: Fence(row.try_get(2)?),
-        now: Millis(row.try_get(3)?),
+        now: Millis(row.try_get(2)?),
         out: out.collect(),
     })
 }

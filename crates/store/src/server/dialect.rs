@@ -21,7 +21,7 @@ use super::history::Seen as SeenDay;
 use super::hot::{Shown, Sighted};
 use super::identity::Identity;
 use super::lease::{Grant, LeaseRow, Renewal};
-use super::moves::End;
+use super::moves::{Again, End};
 use super::settle::{Kept, Owned};
 use super::work::{Commit, Scope};
 use crate::compete::Line;
@@ -344,12 +344,12 @@ pub(crate) trait Moves: Connects {
         history: bool,
         now: Millis,
     ) -> Result<(), Fault>;
-    /// Sets refused rows down for another attempt: when, and their trails.
+    /// Sets rows down for another attempt: when, and what they have behind them.
     async fn retry(
         &self,
         conn: &mut Self::Conn,
         shelf: Shelf,
-        rows: &[End<(Fence, Millis, String)>],
+        rows: &[End<Again>],
         now: Millis,
     ) -> Result<(), Fault>;
     /// Gives rows up: their attempts and trails.

@@ -63,9 +63,9 @@ impl Pick<'_> {
                 None => D::look(base, conn, self.lane, &shards, chunk).await?,
             };
             looked += shown.line.len() as i64;
-            let cut = shown.cut;
+            self.cut = shown.cut;
             self.full = self.offer(base, shown)?;
-            if self.full || !cut {
+            if self.full || !self.cut {
                 break;
             }
         }

@@ -23,8 +23,9 @@ pub(super) struct Pick<'a> {
     pub(super) claims: Vec<Claim>,
     /// How many rows this claim has taken before.
     pub(super) before: usize,
-    /// Whether no more hot rows are to be looked at.
+    /// Whether no more hot rows are to be looked at, and whether the last look showed not all.
     pub(super) full: bool,
+    pub(super) cut: bool,
     /// What the claims took that ended before this one.
     ended: Vec<Vec<Claim>>,
     /// What the claims want that follow.
@@ -52,6 +53,7 @@ impl<'a> Pick<'a> {
             claims: Vec::new(),
             before: 0,
             full: false,
+            cut: false,
             ended: Vec::new(),
             follow: VecDeque::new(),
             all_seen: true,

@@ -85,7 +85,11 @@ async fn claim_all<D: Dialect>(
         }
     }
     lane.pace().plenty = claiming.is_plenty();
-    Ok(lane.keep(claiming.taken))
+    if !claiming.full {
+        // There is nothing left for those who follow.
+        claiming.taken.claims.resize(claiming.wants.len(), Vec::new());
+    }
+    Ok(lane.keep(claiming.taken, era))
 }
 
 struct Claiming<D: Dialect> {
@@ -101,8 +105,9 @@ struct Claiming<D: Dialect> {
     narrow: bool,
     /// How much room the claim under way has.
     room: Room,
-    /// Whether nothing more is to be taken.
+    /// Whether nothing more is to be taken, and whether the last look showed not all.
     full: bool,
+    cut: bool,
     taken: Taken,
 }
 
@@ -115,6 +120,7 @@ struct Step {
     trails: HashMap<i64, Vec<Moment>>,
     room: Room,
     full: bool,
+    cut: bool,
 }
 
 impl<D: Dialect> Claiming<D> {
@@ -130,8 +136,8 @@ impl<D: Dialect> Claiming<D> {
         let (claims, trails, until) = (vec![Vec::new()], HashMap::new(), now + lease);
         let taken = Taken { claims, trails, now, until };
         let (room, narrow, lane) = (Room::new(wants[0]), lane.pace().plenty, lane.index);
-        let (begun, full) = (false, false);
-        Claiming { era, lane, wants, seen, left, begun, narrow, room, full, taken }
+        let (begun, full, cut) = (false, false, false);
+        Claiming { era, lane, wants, seen, left, begun, narrow, room, full, cut, taken }
     }
 
     fn lease(&self) -> Duration {
@@ -143,12 +149,12 @@ impl<D: Dialect> Claiming<D> {
         !self.begun || !self.full && !self.left.is_empty()
     }
 
-    /// Tells whether one line had more than was wanted.
+    /// Tells whether one line had as much as was wanted.
     fn is_plenty(&self) -> bool {
         let hot = self.taken.claims.iter().flatten().map(|claim| claim.address);
         let hot = hot.filter(|address| address.shelf == Shelf::Hot);
         let lines: BTreeSet<u16> = hot.map(|address| address.shard).collect();
-        self.full && lines.len() == 1
+        self.cut && lines.len() == 1
     }
 
     /// Takes in what was done. Where one line was not enough, all others are opened.
@@ -160,7 +166,8 @@ impl<D: Dialect> Claiming<D> {
         self.taken.trails.extend(step.trails);
         self.left.retain(|shard| !tried.contains(shard));
         self.narrow &= step.opened.is_empty();
-        (self.begun, self.room, self.full) = (true, step.room, step.full);
+        (self.begun, self.room) = (true, step.room);
+        (self.full, self.cut) = (step.full, step.cut);
     }
 
     /// Opens lines, and claims from them.
@@ -300,7 +307,8 @@ impl<D: Dialect> Work<D> for Opening<'_, D> {
             false => pick.take(base, conn, &claiming.seen.glance).await?,
             true => pick.more(base, conn).await?,
         }
-        let (full, until) = (pick.full || pick.wanted() == 0 || pick.room.closed, pick.until);
+        let full = pick.full || pick.wanted() == 0 || pick.room.closed;
+        let (cut, until) = (pick.cut, pick.until);
         let (claims, room, trails) = pick.end();
 
         lines.retain_mut(|line| {
@@ -314,6 +322,6 @@ impl<D: Dialect> Work<D> for Opening<'_, D> {
         if !lines.is_empty() {
             db.write_lines(conn, &base.owner, &lines).await?;
         }
-        Ok(Step { opened, claims, trails, room, full })
+        Ok(Step { opened, claims, trails, room, full, cut })
     }
 }

@@ -63,10 +63,10 @@ impl<D: Dialect> Lane<D> {
     }
 
     /// Remembers what some claims took, and returns it.
-    pub(super) fn keep(&self, taken: Taken) -> Vec<Vec<Claim>> {
+    pub(super) fn keep(&self, taken: Taken, era: u64) -> Vec<Vec<Claim>> {
         let Taken { claims, mut trails, now, until } = taken;
         let mut flight = self.flight();
-        flight.forget(now);
+        flight.forget(now, era);
         for claim in claims.iter().flatten() {
             let later = claim.address.shelf == Shelf::Later;
             let trail = if later { trails.remove(&claim.address.number) } else { None };

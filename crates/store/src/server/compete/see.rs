@@ -17,9 +17,8 @@ use crate::compete::Start;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waits {
     pub(crate) shard: u16,
-    /// The fences of its line: the newest claim's, and the one under which rows last came back.
+    /// The fence of its line: the newest claim's.
     pub(crate) fence: Fence,
-    pub(crate) back: Fence,
     /// When the first and the last claim end that have hot rows in flight.
     pub(crate) ends: Option<(Millis, Millis)>,
     /// Whether hot rows are ahead of where the lane has looked, or may be.
@@ -86,16 +85,6 @@ impl<D: Dialect> Work<D> for Seeing<'_> {
         let all = base.shards(conn).await?;
         let order = self.start.lock().expect("no rule panics while the start is open").turn(all);
         let order: Vec<u16> = order.collect();
-        let mut seen = D::see(base, conn, self.lane, &order, longest(self.lease)).await?;
-        let mut holding = base.holding();
-        for waits in &mut seen.waits {
-            let part = holding.desks[self.lane].part(waits.shard);
-            // Rows have come back to where this lane has read.
-            if std::mem::replace(&mut part.back, waits.back) != waits.back {
-                part.sight.miss(1);
-                waits.ahead = true;
-            }
-        }
-        Ok(seen)
+        D::see(base, conn, self.lane, &order, longest(self.lease)).await
     }
 }

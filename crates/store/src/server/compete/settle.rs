@@ -47,7 +47,8 @@ async fn settle_all<D: Dialect>(
     groups: &[Vec<Settlement>],
 ) -> Result<Vec<Settled>, StoreError> {
     let mut named = HashSet::new();
-    let mut settling = Settling { departs: false, rows: Vec::new() };
+    let era = lane.flight().era();
+    let mut settling = Settling { era, departs: false, rows: Vec::new() };
     for end in groups.iter().flatten() {
         if let Some(out) = lane.flight().of(end).filter(|_| named.insert(end.address)) {
             settling.rows.push((end.clone(), out.clone()));
@@ -86,7 +87,8 @@ pub(super) async fn release<D: Dialect>(lane: &Lane<D>) -> Result<(), StoreError
     if !departs && rows.is_empty() {
         return Ok(());
     }
-    let mut settling = Settling { departs: true, rows };
+    let era = lane.flight().era();
+    let mut settling = Settling { era, departs: true, rows };
     let released = lane.base.work(&mut settling).await;
     lane.end(&settling.rows, &HashSet::new());
     released.map(drop)
@@ -97,6 +99,7 @@ pub(super) type Ended = HashSet<(Address, Fence, EventId)>;
 
 /// Outcomes of rows in flight.
 struct Settling {
+    era: u64,
     rows: Vec<(Settlement, Out)>,
     /// Whether the relay says that it goes.
     departs: bool,
@@ -109,13 +112,9 @@ impl Settling {
         base: &Base<D>,
         conn: &mut D::Conn,
     ) -> Result<HashSet<Address>, Fault> {
-        let mut shards: BTreeMap<u16, (HashSet<(i64, Fence)>, HashSet<i64>)> = BTreeMap::new();
+        let mut shards: BTreeMap<u16, HashSet<(i64, Fence)>> = BTreeMap::new();
         for (end, _) in self.rows.iter().filter(|(end, _)| end.address.shelf == Shelf::Hot) {
-            let (rows, back) = shards.entry(end.address.shard).or_default();
-            rows.insert((end.address.number, end.fence));
-            if matches!(end.outcome, Outcome::Release { .. }) {
-                back.insert(end.address.number);
-            }
+            shards.entry(end.address.shard).or_default().insert((end.address.number, end.fence));
         }
         let mut still = HashSet::new();
         if shards.is_empty() {
@@ -124,12 +123,8 @@ impl Settling {
         let named: Vec<u16> = shards.keys().copied().collect();
         let mut lines = base.db.hold_lines(conn, base.now(), &named).await?;
         lines.retain_mut(|line| {
-            let (rows, back) = &shards[&line.shard];
-            let ended = line.unname(rows);
+            let ended = line.unname(&shards[&line.shard]);
             let changed = !ended.is_empty();
-            if ended.iter().any(|seq| back.contains(seq)) {
-                line.come_back();
-            }
             let (shelf, shard) = (Shelf::Hot, line.shard);
             still.extend(ended.into_iter().map(|number| Address { shelf, shard, number }));
             changed
@@ -167,11 +162,15 @@ impl<D: Dialect> Work<D> for Settling {
         Scope::Transaction
     }
 
+    fn era(&self) -> Option<u64> {
+        Some(self.era)
+    }
+
     /// Returns what was settled.
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Ended, Fault> {
         let hot = self.unname(base, conn).await?;
         let later = self.still(base, conn).await?;
-        let mut moving = Moving::new(base.db.clock(conn, base.now()).await?);
+        let mut moving = Moving::new(base.db.clock(conn, base.now()).await?, true);
         let (mut ended, mut sent) = (HashSet::new(), 0);
         for (end, out) in &self.rows {
             let still = match end.address.shelf {
