@@ -59,16 +59,16 @@ impl Flight {
         all
     }
 
-    /// Returns which server it is about, by its count.
-    pub(crate) fn era(&self) -> u64 {
-        self.era
+    /// Learns which server answers, by its count: claims of another are let go.
+    pub(crate) fn meet(&mut self, era: u64) {
+        if std::mem::replace(&mut self.era, era) != era {
+            self.out.clear();
+        }
     }
 
-    /// Forgets claims of another server, and those that ended long ago and that nobody has settled:
-    /// their settlement failed.
-    pub(crate) fn forget(&mut self, now: Millis, era: u64) {
-        self.out.retain(|_, out| self.era == era && out.until + MEMORY > now);
-        self.era = era;
+    /// Forgets claims that ended long ago and that nobody has settled: their settlement failed.
+    pub(crate) fn forget(&mut self, now: Millis) {
+        self.out.retain(|_, out| out.until + MEMORY > now);
     }
 }
 
@@ -106,12 +106,13 @@ mod tests {
     fn what_could_not_be_settled_is_not_remembered_for_ever() {
         let mut flight = Flight::default();
         flight.keep(&claim(1), Vec::new(), Millis(10));
-        flight.forget(Millis(10) + MEMORY - Duration::from_millis(1), 0);
+        flight.forget(Millis(10) + MEMORY - Duration::from_millis(1));
+        flight.meet(0);
         assert_eq!(flight.back().len(), 1);
-        flight.forget(Millis(10) + MEMORY, 0);
-        assert_eq!(flight.back().len(), 0);
+        flight.forget(Millis(10) + MEMORY);
+        assert_eq!(flight.back(), []);
         flight.keep(&claim(2), Vec::new(), Millis(10));
-        flight.forget(Millis(10), 1);
-        assert_eq!(flight.back().len(), 0, "another server answers");
+        flight.meet(1);
+        assert_eq!(flight.back(), [], "another server answers");
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use event::{
-    Address, Claim, Fence, Joins, Leased, Millis, Outcome, Place, Settled, Settlement, Shelf, Source,
-    StoreError, Turns, Want,
+    Address, Claim, Fence, Joins, Leased, Millis, Outcome, Place, Settled, Settlement, Shelf,
+    Source, StoreError, Turns, Want,
 };
 
 use super::lane::{Pick, address, due, lapse, settle};

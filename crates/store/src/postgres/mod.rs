@@ -41,11 +41,17 @@ pub(crate) struct Postgres {
 
 impl Dialect for Postgres {}
 
+/// Chooses a strategy that PostgreSQL has a use for.
+pub(crate) fn strategy(asked: Strategy) -> Result<Strategy, StoreError> {
+    let why =
+        "PostgreSQL passes over what another has open, so no relay writes its name beforehand";
+    asked.on(&[Strategy::Own, Strategy::SkipLocked, Strategy::Cas], why)
+}
+
 /// Opens a handle. No server is asked before the first question.
 pub(crate) fn open(setup: &Setup) -> Result<Server<Postgres>, StoreError> {
     check_table(&setup.table)?;
-    let why = "PostgreSQL passes over what another has open, so no relay writes its name beforehand";
-    setup.strategy.on(&[Strategy::Own, Strategy::SkipLocked, Strategy::Cas], why)?;
+    strategy(setup.strategy)?;
     let (table, options) = (setup.table.clone(), options(&setup.url)?);
     let ears = setup.listen.then(|| options.clone());
     let server = Server::open(Postgres { sql: Statements::new(&table), table, options }, setup)?;

@@ -151,9 +151,8 @@ impl Pick<'_> {
         let size = event.payload.len();
         // A look back meets rows that wait, or are in flight: they need no room.
         let key = event.key.as_deref();
-        let needs_room = seq > before
-            || rival.is_some()
-            || desk.part(shard).takes_hot(address, key, before);
+        let needs_room =
+            seq > before || rival.is_some() || desk.part(shard).takes_hot(address, key, before);
         if needs_room && !self.room.fits(size, self.taken()) && !self.goes_on(holding) {
             return Ok(false);
         }

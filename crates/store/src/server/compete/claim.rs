@@ -222,8 +222,7 @@ impl<D: Dialect> Claiming<D> {
             front: 0,
             take: false,
             hot: waits.ahead && open.iter().any(|line| line.shard == waits.shard),
-            later: !self.begun
-                && (self.seen.astray || due(waits) || lapsed.contains(&waits.shard)),
+            later: !self.begun && (self.seen.astray || due(waits) || lapsed.contains(&waits.shard)),
             lapses: false,
             runs_down: false,
         };

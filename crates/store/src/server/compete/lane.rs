@@ -57,6 +57,14 @@ impl<D: Dialect> Lane<D> {
         self.flight.lock().expect("no rule panics while the flight is open")
     }
 
+    /// Opens what is in flight on the server that answers, and says which that is.
+    pub(super) fn flight_now(&self) -> (u64, MutexGuard<'_, Flight>) {
+        let era = self.base.holding().era;
+        let mut flight = self.flight();
+        flight.meet(era);
+        (era, flight)
+    }
+
     /// Opens the pace.
     pub(super) fn pace(&self) -> MutexGuard<'_, Pace> {
         self.pace.lock().expect("no rule panics while the pace is open")
@@ -66,12 +74,14 @@ impl<D: Dialect> Lane<D> {
     pub(super) fn keep(&self, taken: Taken, era: u64) -> Vec<Vec<Claim>> {
         let Taken { claims, mut trails, now, until } = taken;
         let mut flight = self.flight();
-        flight.forget(now, era);
+        flight.meet(era);
+        flight.forget(now);
         for claim in claims.iter().flatten() {
             let later = claim.address.shelf == Shelf::Later;
             let trail = if later { trails.remove(&claim.address.number) } else { None };
             flight.keep(claim, trail.unwrap_or_default(), until);
         }
+        drop(flight);
         self.pace().claimed(claims.iter().flatten().count());
         let sizes = || claims.iter().flatten().map(|claim| claim.event.payload.len());
         if let Some(weight) = sizes().sum::<usize>().checked_div(sizes().count()) {
@@ -82,11 +92,11 @@ impl<D: Dialect> Lane<D> {
 
     /// Lets go of claims that were to be settled. What was not is looked for where it was.
     pub(super) fn end(&self, rows: &[(Settlement, Out)], ended: &Ended) {
-        let (mut flight, mut holding) = (self.flight(), self.base.holding());
-        for (end, _) in rows {
-            flight.end(end);
-            let stale = !ended.contains(&(end.address, end.fence, end.id));
-            if stale && end.address.shelf == Shelf::Hot {
+        rows.iter().for_each(|(end, _)| self.flight().end(end));
+        let stale = |end: &&Settlement| !ended.contains(&(end.address, end.fence, end.id));
+        let mut holding = self.base.holding();
+        for end in rows.iter().map(|(end, _)| end).filter(stale) {
+            if end.address.shelf == Shelf::Hot {
                 let part = holding.desks[self.index].part(end.address.shard);
                 part.sight.miss(end.address.number);
             }

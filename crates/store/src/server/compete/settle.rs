@@ -46,14 +46,16 @@ async fn settle_all<D: Dialect>(
     lane: &Lane<D>,
     groups: &[Vec<Settlement>],
 ) -> Result<Vec<Settled>, StoreError> {
-    let mut named = HashSet::new();
-    let era = lane.flight().era();
-    let mut settling = Settling { era, departs: false, rows: Vec::new() };
-    for end in groups.iter().flatten() {
-        if let Some(out) = lane.flight().of(end).filter(|_| named.insert(end.address)) {
-            settling.rows.push((end.clone(), out.clone()));
-        }
-    }
+    let mut settling = {
+        let (era, flight) = lane.flight_now();
+        let mut named = HashSet::new();
+        let mut fresh = |end: &Settlement| {
+            let out = flight.of(end).filter(|_| named.insert(end.address))?;
+            Some((end.clone(), out.clone()))
+        };
+        let rows = groups.iter().flatten().filter_map(&mut fresh).collect();
+        Settling { era, departs: false, rows }
+    };
     let mut done = match settling.rows.is_empty() {
         true => HashSet::new(),
         false => lane.base.work(&mut settling).await?,
@@ -78,17 +80,15 @@ async fn settle_all<D: Dialect>(
 pub(super) async fn release<D: Dialect>(lane: &Lane<D>) -> Result<(), StoreError> {
     let _turn = lane.turn.acquire().await.expect("turns are taken until the end");
     let _writing = lane.writing.acquire().await.expect("turns are taken until the end");
-    let rows: Vec<(Settlement, Out)> = {
-        let flight = lane.flight();
+    let mut settling = {
+        let (era, flight) = lane.flight_now();
         let out = |end: Settlement| flight.of(&end).cloned().map(|out| (end, out));
-        flight.back().into_iter().filter_map(out).collect()
+        let rows = flight.back().into_iter().filter_map(out).collect();
+        Settling { era, departs: true, rows }
     };
-    let departs = lane.base.sharing().depart();
-    if !departs && rows.is_empty() {
+    if !lane.base.sharing().depart() && settling.rows.is_empty() {
         return Ok(());
     }
-    let era = lane.flight().era();
-    let mut settling = Settling { era, departs: true, rows };
     let released = lane.base.work(&mut settling).await;
     lane.end(&settling.rows, &HashSet::new());
     released.map(drop)
