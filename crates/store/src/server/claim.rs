@@ -24,7 +24,7 @@ use crate::own::{Held, May, Seen};
 
 /// How long claims that fill up go by the same glance at the most. What was not there to be seen, a
 /// retry that falls due or a shard that was empty, waits that long.
-const STILL: Duration = Duration::from_millis(40);
+pub(super) const STILL: Duration = Duration::from_millis(40);
 
 /// Claims for one lane, together with the others who wait to.
 pub(super) async fn claim<D: Dialect>(

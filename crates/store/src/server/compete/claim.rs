@@ -3,13 +3,13 @@
 //! their own: nobody waits for a line while he has one.
 
 use std::collections::{BTreeSet, HashMap};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use event::{Address, Claim, Fence, Millis, Moment, Shelf, StoreError, Want};
 
 use super::super::base::Base;
-use super::super::claim::{Stage, lapse, welcome};
+use super::super::claim::{STILL, Stage, lapse, welcome};
 use super::super::dialect::Dialect;
 use super::super::fault::Fault;
 use super::super::pick::Pick;
@@ -17,7 +17,7 @@ use super::super::sharing::attend;
 use super::super::together::Turn;
 use super::super::work::{Commit, Scope, Work};
 use super::adopt::{adopt, unchanged};
-use super::lane::Lane;
+use super::lane::{KeptSeen, Lane};
 use super::see::{Seeing, Seen, Waits, longest};
 use super::win::Rivals;
 use crate::Strategy;
@@ -45,7 +45,7 @@ pub(super) async fn claim<D: Dialect>(
     loop {
         let weight = lane.base.holding().desks[lane.index].weight;
         let wants = lead.questions(welcome(weight)).into_iter().map(|want| *want).collect();
-        if let Some(claims) = lead.tell(claim_all(lane, wants).await) {
+        if let Some(claims) = lead.tell(claim_all(lane, lead.since, wants).await) {
             return claims;
         }
     }
@@ -54,13 +54,23 @@ pub(super) async fn claim<D: Dialect>(
 /// Makes the first of these claims, and those that follow if only hot rows wait.
 async fn claim_all<D: Dialect>(
     lane: &Lane<D>,
+    since: Instant,
     wants: Vec<Want>,
 ) -> Result<Vec<Vec<Claim>>, StoreError> {
     let (base, lease) = (&*lane.base, wants[0].lease);
     let (era, all) = (base.holding().era, wants.len());
     adopt(base, lease).await?;
-    let mut seeing = Seeing { lane: lane.index, lease, start: &lane.start };
-    let seen = base.work(&mut seeing).await?;
+    // Whoever asked while the last claim was made may be told what that one saw.
+    let still = |kept: &KeptSeen<D>| since < kept.used && kept.made.elapsed() < STILL;
+    let kept = lane.kept().take().filter(|kept| kept.era == era && still(kept));
+    let (made, seen) = match kept {
+        Some(kept) => (kept.made, kept.seen),
+        None => {
+            let made = Instant::now();
+            let mut seeing = Seeing { lane: lane.index, lease, start: &lane.start };
+            (made, base.work(&mut seeing).await?)
+        }
+    };
     attend(base, seen.glance.now, lease).await?;
     if !seen.stirs(lease) {
         lane.pace().claimed(0);
@@ -84,12 +94,20 @@ async fn claim_all<D: Dialect>(
             break;
         }
     }
-    lane.pace().plenty = claiming.is_plenty();
+    let plenty = claiming.is_plenty();
+    lane.pace().plenty = plenty;
     if !claiming.full {
         // There is nothing left for those who follow.
         claiming.taken.claims.resize(claiming.wants.len(), Vec::new());
     }
-    Ok(lane.keep(claiming.taken, era))
+    let Claiming { mut seen, taken, .. } = claiming;
+    let claims = lane.keep(taken, era);
+    if plenty {
+        // The next one begins at another line.
+        seen.waits.rotate_left(1);
+        *lane.kept() = Some(KeptSeen { seen, made, used: Instant::now(), era });
+    }
+    Ok(claims)
 }
 
 struct Claiming<D: Dialect> {
@@ -113,8 +131,8 @@ struct Claiming<D: Dialect> {
 
 /// What was done while some lines were open.
 struct Step {
-    /// Whose lines were opened.
-    opened: Vec<u16>,
+    /// Whose lines were opened, and their fences from here on.
+    opened: Vec<(u16, Fence)>,
     /// What was taken: for the claim under way, and for each that followed.
     claims: Vec<Vec<Claim>>,
     trails: HashMap<i64, Vec<Moment>>,
@@ -165,6 +183,10 @@ impl<D: Dialect> Claiming<D> {
         self.taken.claims.extend(claims);
         self.taken.trails.extend(step.trails);
         self.left.retain(|shard| !tried.contains(shard));
+        for waits in &mut self.seen.waits {
+            let opened = step.opened.iter().find(|(shard, _)| *shard == waits.shard);
+            waits.fence = opened.map_or(waits.fence, |(_, fence)| *fence);
+        }
         self.narrow &= step.opened.is_empty();
         (self.begun, self.room) = (true, step.room);
         (self.full, self.cut) = (step.full, step.cut);
@@ -183,7 +205,7 @@ impl<D: Dialect> Claiming<D> {
         // Whoever does not wait tries as many as it takes.
         let tried = match base.strategy {
             Strategy::Cas => all.into_iter().take(most).collect(),
-            _ if step.opened.len() == most => step.opened.clone(),
+            _ if step.opened.len() == most => step.opened.iter().map(|(shard, _)| *shard).collect(),
             _ => all,
         };
         self.keep(step, &tried);
@@ -285,7 +307,6 @@ impl<D: Dialect> Work<D> for Opening<'_, D> {
                 db.open_lines(conn, strategy, base.now(), owner, &self.lines, self.most).await?
             }
         };
-        let opened = lines.iter().map(|line| line.shard).collect();
         let now = match lines.first() {
             // Whoever changes the strategy opens every line.
             Some(line) => line.now,
@@ -310,12 +331,14 @@ impl<D: Dialect> Work<D> for Opening<'_, D> {
         let (cut, until) = (pick.cut, pick.until);
         let (claims, room, trails) = pick.end();
 
+        let mut opened = Vec::new();
         lines.retain_mut(|line| {
             let here = |at: &Address| at.shelf == Shelf::Hot && at.shard == line.shard;
             let named = claims.iter().flatten().map(|claim| claim.address).filter(here);
             let named: Vec<i64> = named.map(|address| address.number).collect();
             let changed = !named.is_empty() || lapsed.contains(&line.shard);
             line.name(named, until);
+            opened.push((line.shard, line.fence));
             changed || base.strategy == Strategy::Preempt
         });
         if !lines.is_empty() {

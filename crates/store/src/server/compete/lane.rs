@@ -12,7 +12,7 @@ use super::super::dialect::Dialect;
 use super::super::together::Together;
 use super::super::work::carried;
 use super::claim::{Taken, claim};
-use super::see::Seeing;
+use super::see::{Seeing, Seen};
 use super::settle::{Ended, release, settle};
 use crate::compete::{Flight, Out, Pace, Start};
 
@@ -32,6 +32,16 @@ pub(super) struct Lane<D: Dialect> {
     pub(super) start: Mutex<Start>,
     flight: Mutex<Flight>,
     pace: Mutex<Pace>,
+    kept: Mutex<Option<KeptSeen<D>>>,
+}
+
+/// A look that may serve more than one claim: when it was made, and when it was used last.
+pub(super) struct KeptSeen<D: Dialect> {
+    pub(super) seen: Seen<D>,
+    pub(super) made: Instant,
+    pub(super) used: Instant,
+    /// The server that it is about, by its count.
+    pub(super) era: u64,
 }
 
 impl<D: Dialect> CompetingLane<D> {
@@ -47,6 +57,7 @@ impl<D: Dialect> CompetingLane<D> {
             start: Mutex::new(Start::anywhere()),
             flight: Mutex::default(),
             pace: Mutex::default(),
+            kept: Mutex::default(),
         }))
     }
 }
@@ -68,6 +79,11 @@ impl<D: Dialect> Lane<D> {
     /// Opens the pace.
     pub(super) fn pace(&self) -> MutexGuard<'_, Pace> {
         self.pace.lock().expect("no rule panics while the pace is open")
+    }
+
+    /// Opens what the newest claim saw, if one line had all that it wanted.
+    pub(super) fn kept(&self) -> MutexGuard<'_, Option<KeptSeen<D>>> {
+        self.kept.lock().expect("nothing panics while the look is open")
     }
 
     /// Remembers what some claims took, and returns it.

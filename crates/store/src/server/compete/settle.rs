@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use async_trait::async_trait;
-use event::{Address, EventId, Fence, Outcome, Settled, Settlement, Shelf, StoreError};
+use event::{Address, EventId, Fence, Millis, Outcome, Settled, Settlement, Shelf, StoreError};
 
 use super::super::base::Base;
 use super::super::dialect::Dialect;
@@ -106,22 +106,24 @@ struct Settling {
 }
 
 impl Settling {
-    /// Takes hot rows out of flight. Returns those that were in flight in their claims.
+    /// Takes hot rows out of flight. Returns those that were in flight in their claims, and the clock
+    /// if a line was opened.
     async fn unname<D: Dialect>(
         &self,
         base: &Base<D>,
         conn: &mut D::Conn,
-    ) -> Result<HashSet<Address>, Fault> {
+    ) -> Result<(HashSet<Address>, Option<Millis>), Fault> {
         let mut shards: BTreeMap<u16, HashSet<(i64, Fence)>> = BTreeMap::new();
         for (end, _) in self.rows.iter().filter(|(end, _)| end.address.shelf == Shelf::Hot) {
             shards.entry(end.address.shard).or_default().insert((end.address.number, end.fence));
         }
         let mut still = HashSet::new();
         if shards.is_empty() {
-            return Ok(still);
+            return Ok((still, None));
         }
         let named: Vec<u16> = shards.keys().copied().collect();
         let mut lines = base.db.hold_lines(conn, base.now(), &named).await?;
+        let now = lines.first().map(|line| line.now);
         lines.retain_mut(|line| {
             let ended = line.unname(&shards[&line.shard]);
             let changed = !ended.is_empty();
@@ -133,7 +135,7 @@ impl Settling {
             // What another turn has named for itself stays so.
             base.db.write_lines(conn, "", &lines).await?;
         }
-        Ok(still)
+        Ok((still, now))
     }
 
     /// Opens later rows. Returns those that nobody has claimed since.
@@ -168,9 +170,13 @@ impl<D: Dialect> Work<D> for Settling {
 
     /// Returns what was settled.
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Ended, Fault> {
-        let hot = self.unname(base, conn).await?;
+        let (hot, now) = self.unname(base, conn).await?;
         let later = self.still(base, conn).await?;
-        let mut moving = Moving::new(base.db.clock(conn, base.now()).await?, true);
+        let now = match now {
+            Some(now) => now,
+            None => base.db.clock(conn, base.now()).await?,
+        };
+        let mut moving = Moving::new(now, true);
         let (mut ended, mut sent) = (HashSet::new(), 0);
         for (end, out) in &self.rows {
             let still = match end.address.shelf {
