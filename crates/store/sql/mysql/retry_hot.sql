@@ -1,6 +1,6 @@
 -- Copies hot rows to the later ones for another attempt.
--- $1 now; the rows: numbers and shards, attempts, fences, when they are due, their trails, places in
--- line.
+-- $1 now; the rows: numbers and shards, attempts, fences, when they are due, their trails, places
+-- in line.
 -- Index: the primary key of the hot table. Locks: its own new rows.
 INSERT INTO {outbox}_later (seq, event_id, topic, event_type, biz_key, payload, payload_bytes,
     headers, created_at, shard, due_at, attempts, fence, trail, moved_at)

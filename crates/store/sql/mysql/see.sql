@@ -1,5 +1,5 @@
--- What a competing relay sees of each shard at one look: the clock, its line, when the first and the
--- last claim end that have hot rows in flight, and whether anything waits.
+-- What a competing relay sees of each shard at one look: the clock, its line, when the first and
+-- the last claim end that have hot rows in flight, and whether anything waits.
 -- $1 the clock or NULL for the database's; for each: #1 the shard, #2 where the look begins.
 -- Index: the primary key of the hot table, {outbox}_later_due. Locks nothing.
 {each}

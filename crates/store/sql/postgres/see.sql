@@ -2,8 +2,8 @@
 -- and whether a claim of a later row seems to last longer than any can, because a clock was ahead.
 -- $1 the clock or NULL for the database's, $2 how long a claim can last, $3 shards, $4 where each
 -- look begins; $5 shards, $6 transactions, $7 from where their end shows more.
--- Index: the primary keys of the lease and of the hot table, {outbox}_later_due, {outbox}_later_out.
--- Locks nothing.
+-- Index: the primary keys of the lease and of the hot table, {outbox}_later_due,
+-- {outbox}_later_out. Locks nothing.
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
 ),

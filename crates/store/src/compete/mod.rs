@@ -1,9 +1,9 @@
 //! What the stores whose relays compete for rows have in common: what a lane has in flight, where
 //! it looks first, and what the line of a shard says.
 //!
-//! A claim opens the line of a shard for a moment, and names there the hot rows that it takes. Nobody
-//! leases a shard, and no order is kept. It is memory and arithmetic only; the tables are right, and
-//! each store reads its own.
+//! A claim opens the line of a shard for a moment, and names there the hot rows that it takes.
+//! Nobody leases a shard, and no order is kept. It is memory and arithmetic only; the tables are
+//! right, and each store reads its own.
 
 mod fact;
 mod flight;

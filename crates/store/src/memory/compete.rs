@@ -33,8 +33,9 @@ impl CompetingLane {
     }
 }
 
-/// Ends claims that nobody settled in time, or that seem to last longer than any can because a clock
-/// was ahead. Their hot rows leave the line for the later table; later rows are due by their time.
+/// Ends claims that nobody settled in time, or that seem to last longer than any can because a
+/// clock was ahead. Their hot rows leave the line for the later table; later rows are due by their
+/// time.
 fn end_claims(state: &mut State, now: Millis, lease: Duration) {
     let mut over = BTreeSet::new();
     for entry in &mut state.entries {

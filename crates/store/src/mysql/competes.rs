@@ -1,8 +1,8 @@
 //! What competing relays ask: whose a line is for the moment, and with which strategy the outbox is
 //! claimed.
 //!
-//! Rows are opened first, by primary key, and whoever has them open changes them: these servers tell
-//! nobody which rows a statement has changed.
+//! Rows are opened first, by primary key, and whoever has them open changes them: these servers
+//! tell nobody which rows a statement has changed.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

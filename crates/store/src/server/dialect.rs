@@ -221,8 +221,9 @@ pub(crate) trait Competes: Claims {
     ) -> Result<Shown<Self>, Fault>
     where
         Self: Dialect;
-    /// Writes a relay's name into lines, in the order in which they are wanted, so many at the most:
-    /// into those that have none, or one whose time is over or longer than any is. Returns which.
+    /// Writes a relay's name into lines, in the order in which they are wanted, so many at the
+    /// most: into those that have none, or one whose time is over or longer than any is. Returns
+    /// which.
     async fn preempt(
         &self,
         conn: &mut Self::Conn,

@@ -186,8 +186,8 @@ impl<'a> Pick<'a> {
         self.bury(base, conn).await
     }
 
-    /// Ends a claim of competing relays. Returns what it and those that followed took, how much room
-    /// is left, and what later rows had behind them.
+    /// Ends a claim of competing relays. Returns what it and those that followed took, how much
+    /// room is left, and what later rows had behind them.
     pub(super) fn end(mut self) -> (Vec<Vec<Claim>>, Room, HashMap<i64, Vec<Moment>>) {
         self.ended.push(self.claims);
         let trails = self.rivals.map(|rivals| rivals.trails).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The lines of shards, for which relays compete: a claim opens no row and moves none, whoever has a
-//! line keeps nobody from the others, and only what a line names is in flight.
+//! The lines of shards, for which relays compete: a claim opens no row and moves none, whoever has
+//! a line keeps nobody from the others, and only what a line names is in flight.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -25,9 +25,9 @@ macro_rules! claims {
 
 // What competing claims open on the others is shown in `lines`: there the gate is where they begin.
 claims! {
-    fn a_claim_that_skips_opens_one_line_and_no_row_on_postgres = "postgres" SkipLocked (0, 1),
-    fn a_claim_that_skips_opens_one_line_and_no_row_on_postgres_18 = "postgres-18" SkipLocked (0, 1),
-    fn a_claim_by_cas_opens_one_line_and_no_row_on_postgres = "postgres" Cas (0, 1),
+    fn a_claim_that_skips_opens_a_line_and_no_row_on_postgres = "postgres" SkipLocked (0, 1),
+    fn a_claim_that_skips_opens_a_line_and_no_row_on_postgres_18 = "postgres-18" SkipLocked (0, 1),
+    fn a_claim_by_cas_opens_a_line_and_no_row_on_postgres = "postgres" Cas (0, 1),
     fn a_claim_of_an_owner_opens_no_row_on_postgres = "postgres" Own (0, 1),
     fn a_claim_of_an_owner_opens_no_row_on_mysql = "mysql" Own (0, 0),
     fn a_claim_of_an_owner_opens_no_row_on_mariadb = "mariadb" Own (0, 0),

@@ -108,10 +108,10 @@ CREATE TABLE IF NOT EXISTS {outbox}_sent (
     PARTITION BY HASH (slot) PARTITIONS 16;
 
 -- Who owns what, and until when. `fence` is the newest claim's, and `since` the one with which the
--- lease was taken. `out_rows` names the hot rows in flight, with when their claims end. Where relays
--- compete nobody owns a shard: `since` is 0, `out_rows` says in which claim each row is as well, and
--- `owner` is who has named the line for himself, with `preempt`. The row of shard -1 is the lease of
--- the chores.
+-- lease was taken. `out_rows` names the hot rows in flight, with when their claims end. Where
+-- relays compete nobody owns a shard: `since` is 0, `out_rows` says in which claim each row is as
+-- well, and `owner` is who has named the line for himself, with `preempt`. The row of shard -1 is
+-- the lease of the chores.
 CREATE TABLE IF NOT EXISTS {outbox}_lease (
     shard SMALLINT NOT NULL PRIMARY KEY,
     owner VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',

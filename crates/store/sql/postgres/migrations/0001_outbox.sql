@@ -143,8 +143,8 @@ CREATE INDEX {outbox}_sent_created ON {outbox}_sent (created_at);
 -- Who owns what, and until when. `fence` is the newest claim's, and `since` the one with which the
 -- lease was taken. `out_seq` names the hot rows in flight, and `out_until` when their claims end.
 -- Where relays compete nobody owns a shard: `since` is 0, and `out_fence` says in which claim each
--- row is in flight. The owner of `strategy` is the strategy with which the outbox is claimed, once anybody has. Most
--- of each page is left free, so that a renewal stays on it.
+-- row is in flight. The owner of `strategy` is the strategy with which the outbox is claimed, once
+-- anybody has. Most of each page is left free, so that a renewal stays on it.
 CREATE TABLE {outbox}_lease (
     name text COLLATE "C" PRIMARY KEY,
     shard smallint,

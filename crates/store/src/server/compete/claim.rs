@@ -212,8 +212,8 @@ impl<D: Dialect> Claiming<D> {
         Ok(())
     }
 
-    /// Returns which lines are to be opened and how many at the most: those in which a claim is over
-    /// and one in which hot rows wait, or all others.
+    /// Returns which lines are to be opened and how many at the most: those in which a claim is
+    /// over and one in which hot rows wait, or all others.
     fn lines(&self) -> (Vec<(u16, Fence)>, usize) {
         let lapses = |waits: &Waits| !self.begun && self.seen.lapses(waits, self.lease());
         let waits = |waits: &Waits| !lapses(waits) && self.left.contains(&waits.shard);

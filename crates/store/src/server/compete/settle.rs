@@ -106,8 +106,8 @@ struct Settling {
 }
 
 impl Settling {
-    /// Takes hot rows out of flight. Returns those that were in flight in their claims, and the clock
-    /// if a line was opened.
+    /// Takes hot rows out of flight. Returns those that were in flight in their claims, and the
+    /// clock if a line was opened.
     async fn unname<D: Dialect>(
         &self,
         base: &Base<D>,

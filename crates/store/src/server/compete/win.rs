@@ -1,5 +1,5 @@
-//! What a claim of competing relays goes by: which hot rows are in flight, and who is quicker to set
-//! a later row's due time ahead.
+//! What a claim of competing relays goes by: which hot rows are in flight, and who is quicker to
+//! set a later row's due time ahead.
 
 use std::collections::{HashMap, HashSet};
 
