@@ -183,12 +183,17 @@ servers! {
     mysql_skip_locked_unshared "mysql" 1 SkipLocked,
     mysql_cas "mysql" 16 Cas,
     mysql_cas_unshared "mysql" 1 Cas,
+    mysql_preempt "mysql" 16 Preempt,
+    mysql_preempt_unshared "mysql" 1 Preempt,
     mariadb_skip_locked "mariadb" 16 SkipLocked,
     mariadb_skip_locked_unshared "mariadb" 1 SkipLocked,
     mariadb_cas "mariadb" 16 Cas,
     mariadb_cas_unshared "mariadb" 1 Cas,
     mariadb_old_cas "mariadb-10.5" 16 Cas,
     mariadb_old_cas_unshared "mariadb-10.5" 1 Cas,
+    mariadb_preempt_unshared "mariadb" 1 Preempt,
+    mariadb_old_preempt "mariadb-10.5" 16 Preempt,
+    mariadb_old_preempt_unshared "mariadb-10.5" 1 Preempt,
 }
 
 /// Tables that were left, by server and shards: to empty some is quicker than to make others.
@@ -281,7 +286,10 @@ impl Ground for ServerGround {
         let mut session = Session::open(url).await.expect("the server answers");
         let empty = if url.starts_with("postgres") { "{}" } else { "" };
         let out = if url.starts_with("postgres") { "out_seq" } else { "out_rows" };
-        let until = if url.starts_with("postgres") { ", out_until = '{}'" } else { "" };
+        let until = match url.starts_with("postgres") {
+            true => ", out_until = '{}', out_fence = '{}'",
+            false => "",
+        };
         for end in ["", "_later", "_dead", "_sent", "_relay", "_inbox"] {
             session.run(format!("DELETE FROM {table}{end}")).await.expect("nobody holds a row");
         }

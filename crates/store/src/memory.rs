@@ -29,14 +29,14 @@ pub struct Memory {
 
 struct Table {
     state: Mutex<State>,
-    /// Whether relays compete for rows, and lease nothing.
-    competes: bool,
     now: Now,
     bell: Notify,
 }
 
 #[derive(Default)]
 struct State {
+    /// Whether relays compete for rows, and lease nothing.
+    competes: bool,
     entries: Vec<Entry>,
     lease: Lease,
     hot: i64,
@@ -80,8 +80,8 @@ impl Memory {
     }
 
     fn with(now: Now, competes: bool) -> Memory {
-        let (state, bell) = (Mutex::default(), Notify::new());
-        Memory { table: Arc::new(Table { state, competes, now, bell }) }
+        let state = Mutex::new(State { competes, ..State::default() });
+        Memory { table: Arc::new(Table { state, now, bell: Notify::new() }) }
     }
 
     /// Returns another relay's handle on the same rows.
@@ -137,7 +137,7 @@ struct Relay {
 #[async_trait]
 impl Outbox for Relay {
     fn lane(&self, lane: Lane) -> Arc<dyn Source> {
-        if self.table.competes {
+        if self.table.state().competes {
             return Arc::new(compete::CompetingLane::new(self.table.clone(), lane));
         }
         let index = {

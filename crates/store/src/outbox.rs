@@ -143,7 +143,8 @@ pub fn home(url: &str) -> Result<Home, StoreError> {
 pub fn check_strategy(url: &str, strategy: Strategy) -> Result<(), StoreError> {
     match Kind::of(url)? {
         Kind::Sqlite => sqlite::strategy(strategy).map(drop),
-        Kind::Postgres | Kind::MySql => Ok(()),
+        Kind::Postgres => postgres::strategy(strategy).map(drop),
+        Kind::MySql => Ok(()),
     }
 }
 

@@ -12,16 +12,18 @@ pub enum Strategy {
     Auto,
     /// Each relay leases shards, and reads their rows in order.
     Own,
-    /// Relays compete for rows, and pass over those that another has open.
+    /// Relays compete for rows, and pass over the line of a shard that another has open.
     SkipLocked,
-    /// Relays compete for rows; whoever comes second finds none.
+    /// Relays compete for rows; whoever comes second finds that a line's fence has moved.
     Cas,
+    /// Relays compete for rows, and write their names into lines beforehand.
+    Preempt,
 }
 
 impl Strategy {
     /// Every strategy.
-    pub const ALL: [Strategy; 4] =
-        [Strategy::Auto, Strategy::Own, Strategy::SkipLocked, Strategy::Cas];
+    pub const ALL: [Strategy; 5] =
+        [Strategy::Auto, Strategy::Own, Strategy::SkipLocked, Strategy::Cas, Strategy::Preempt];
 
     /// Returns its name, as a config writes it.
     pub const fn name(self) -> &'static str {
@@ -30,6 +32,7 @@ impl Strategy {
             Strategy::Own => "own",
             Strategy::SkipLocked => "skip_locked",
             Strategy::Cas => "cas",
+            Strategy::Preempt => "preempt",
         }
     }
 

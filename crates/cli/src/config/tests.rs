@@ -418,12 +418,15 @@ fn a_strategy_that_there_is_not_or_that_cannot_be_is_told_with_its_line() {
     assert_eq!(
         told,
         ["postbox.toml:4: `strategy` in [outbox.orders]: \"skip_lock\" is not one of \"auto\", \
-          \"own\", \"skip_locked\", \"cas\"; did you mean `skip_locked`?"]
+          \"own\", \"skip_locked\", \"cas\", \"preempt\"; did you mean `skip_locked`?"]
     );
     let file =
         SMALL.replace("url = \"sqlite", "strategy = \"cas\"\norder = \"pass\"\nurl = \"sqlite");
     let told = problems(&file);
     assert!(told[0].starts_with("postbox.toml:3: ") && told[0].contains("one writer"), "{told:?}");
+    let told = problems(&on_a_server("strategy = \"preempt\"\norder = \"pass\""));
+    assert!(told[0].starts_with("postbox.toml:4: "), "{told:?}");
+    assert!(told[0].contains("take own, skip_locked, cas"), "{told:?}");
     let told = problems(&on_a_server("strategy = \"cas\""));
     assert!(told[0].contains("no order per key is kept: set `order` to \"pass\""), "{told:?}");
 }

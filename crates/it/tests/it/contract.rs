@@ -35,11 +35,11 @@ mod competing;
 mod halfway;
 mod history;
 mod late;
+mod lines;
 mod locks;
 mod plans;
 mod refusals;
 mod sharing;
-mod skipping;
 
 mod memory {
     it::contract!(it::ground::memory);
@@ -113,6 +113,10 @@ mod mysql_cas {
     it::contract!(it::ground::mysql_cas);
 }
 
+mod mysql_preempt {
+    it::contract!(it::ground::mysql_preempt);
+}
+
 mod mariadb_skip_locked {
     it::contract!(it::ground::mariadb_skip_locked);
 }
@@ -123,4 +127,8 @@ mod mariadb_cas {
 
 mod mariadb_old_cas {
     it::contract!(it::ground::mariadb_old_cas);
+}
+
+mod mariadb_old_preempt {
+    it::contract!(it::ground::mariadb_old_preempt);
 }

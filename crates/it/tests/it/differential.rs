@@ -30,9 +30,12 @@ stores! {
     fn mysql_answers_as_the_model_does = mysql_unshared,
     fn mysql_with_skip_locked_answers_as_the_model_does = mysql_skip_locked_unshared,
     fn mysql_with_cas_answers_as_the_model_does = mysql_cas_unshared,
+    fn mysql_with_preempt_answers_as_the_model_does = mysql_preempt_unshared,
     fn mariadb_answers_as_the_model_does = mariadb_unshared,
     fn mariadb_with_skip_locked_answers_as_the_model_does = mariadb_skip_locked_unshared,
     fn mariadb_with_cas_answers_as_the_model_does = mariadb_cas_unshared,
+    fn mariadb_with_preempt_answers_as_the_model_does = mariadb_preempt_unshared,
     fn mariadb_old_answers_as_the_model_does = mariadb_old_unshared,
     fn mariadb_old_with_cas_answers_as_the_model_does = mariadb_old_cas_unshared,
+    fn mariadb_old_with_preempt_answers_as_the_model_does = mariadb_old_preempt_unshared,
 }

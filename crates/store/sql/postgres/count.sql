@@ -7,7 +7,8 @@ WITH clock AS MATERIALIZED (
     SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
 ),
 flight AS MATERIALIZED (
-    SELECT lease.shard, named.seq, named.until, lease.lease_until > clock.now AS live,
+    SELECT lease.shard, named.seq, named.until,
+        CASE WHEN lease.since > 0 THEN lease.lease_until ELSE named.until END > clock.now AS live,
         (SELECT hot.seq FROM {outbox} AS hot WHERE hot.shard = lease.shard
             AND hot.seq = named.seq LIMIT 1) IS NOT NULL AS there
     FROM clock CROSS JOIN {outbox}_lease AS lease

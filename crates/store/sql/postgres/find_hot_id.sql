@@ -3,7 +3,8 @@
 -- $5 key, $6 type, $7 topic: NULL is all. $10 status, $11 now, $12 identity.
 -- Index: the primary key of the hot table. Locks nothing.
 WITH flight AS MATERIALIZED (
-    SELECT lease.shard, named.seq, named.until, lease.lease_until > $11 AS live
+    SELECT lease.shard, named.seq, named.until,
+        CASE WHEN lease.since > 0 THEN lease.lease_until ELSE named.until END > $11 AS live
     FROM {outbox}_lease AS lease
     CROSS JOIN LATERAL unnest(lease.out_seq, lease.out_until) AS named (seq, until)
 ),

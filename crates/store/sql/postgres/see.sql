@@ -1,8 +1,9 @@
--- What a competing relay sees at one look: the clock, whether anything waits in each shard, and
--- whether a claim seems to last longer than any can, because a clock was ahead.
+-- What a competing relay sees at one look: the clock, each shard's line and whether anything waits,
+-- and whether a claim of a later row seems to last longer than any can, because a clock was ahead.
 -- $1 the clock or NULL for the database's, $2 how long a claim can last, $3 shards, $4 where each
 -- look begins; $5 shards, $6 transactions, $7 from where their end shows more.
--- Index: the primary key of the hot table, {outbox}_later_due, {outbox}_later_out. Locks nothing.
+-- Index: the primary keys of the lease and of the hot table, {outbox}_later_due,
+-- {outbox}_later_out. Locks nothing.
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
 ),
@@ -22,7 +23,10 @@ SELECT clock.now, want.shard,
     pg_current_snapshot()::text AS snapshot,
     (SELECT later.due_at FROM {outbox}_later AS later
         WHERE later.unexplained > 0 AND later.due_at > clock.now + $2::bigint
-        ORDER BY later.due_at LIMIT 1) IS NOT NULL AS astray
+        ORDER BY later.due_at LIMIT 1) IS NOT NULL AS astray,
+    lease.fence, lease.out_until[1] AS ends_first,
+    lease.out_until[cardinality(lease.out_until)] AS ends_last
 FROM clock
 CROSS JOIN unnest($3::smallint[], $4::bigint[]) WITH ORDINALITY AS want (shard, seq, place)
+JOIN {outbox}_lease AS lease ON lease.name = 'shard:' || want.shard
 LEFT JOIN late ON late.shard = want.shard

@@ -1,9 +1,9 @@
-//! What one lane has in flight: later rows, each under the fence of its claim.
+//! What one lane has in flight, each row under the fence of its claim.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use event::{Claim, EventId, Fence, Millis, Moment, Settlement, Shelf};
+use event::{Address, Claim, EventId, Fence, Millis, Moment, Outcome, Settlement};
 
 /// How long after its end a claim that nobody settled is remembered.
 const MEMORY: Duration = Duration::from_secs(60 * 60);
@@ -18,54 +18,70 @@ pub(crate) struct Out {
     until: Millis,
 }
 
-/// What one lane has in flight, by number.
+/// What one lane has in flight.
 #[derive(Default)]
-pub(crate) struct Flight(HashMap<i64, Out>);
+pub(crate) struct Flight {
+    /// Counts the servers that it is about.
+    era: u64,
+    out: HashMap<Address, Out>,
+}
 
 impl Flight {
     /// Remembers a claim.
     pub(crate) fn keep(&mut self, claim: &Claim, trail: Vec<Moment>, until: Millis) {
         let (id, fence, attempts) = (claim.event.id, claim.fence, claim.attempt);
-        self.0.insert(claim.address.number, Out { id, fence, attempts, trail, until });
+        self.out.insert(claim.address, Out { id, fence, attempts, trail, until });
     }
 
     /// Returns the claim that a settlement ends, if this lane has it.
     pub(crate) fn of(&self, end: &Settlement) -> Option<&Out> {
-        let out = self.0.get(&end.address.number)?;
-        let same = end.address.shelf == Shelf::Later && out.fence == end.fence && out.id == end.id;
-        same.then_some(out)
+        let out = self.out.get(&end.address)?;
+        (out.fence == end.fence && out.id == end.id).then_some(out)
     }
 
     /// Lets go of a claim: it was settled, or is another's by now.
     pub(crate) fn end(&mut self, end: &Settlement) {
         if self.of(end).is_some() {
-            self.0.remove(&end.address.number);
+            self.out.remove(&end.address);
         }
     }
 
-    /// Lets go of everything, and returns it by number.
-    pub(crate) fn drain(&mut self) -> Vec<(i64, Out)> {
-        let mut all: Vec<_> = self.0.drain().collect();
-        all.sort_by_key(|(number, _)| *number);
+    /// Returns what puts everything back, as if it had not been claimed, in the order of the rows.
+    pub(crate) fn back(&self) -> Vec<Settlement> {
+        let back = |(address, out): (&Address, &Out)| Settlement {
+            address: *address,
+            id: out.id,
+            fence: out.fence,
+            outcome: Outcome::Release { after: Duration::ZERO },
+        };
+        let mut all: Vec<Settlement> = self.out.iter().map(back).collect();
+        all.sort_by_key(|end| end.address);
         all
+    }
+
+    /// Learns which server answers, by its count: claims of another are let go.
+    pub(crate) fn meet(&mut self, era: u64) {
+        if std::mem::replace(&mut self.era, era) != era {
+            self.out.clear();
+        }
     }
 
     /// Forgets claims that ended long ago and that nobody has settled: their settlement failed.
     pub(crate) fn forget(&mut self, now: Millis) {
-        self.0.retain(|_, out| out.until + MEMORY > now);
+        self.out.retain(|_, out| out.until + MEMORY > now);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use event::{Address, Event, Outcome};
+    use event::{Event, Shelf};
 
     use super::*;
 
     const RELEASE: Outcome = Outcome::Release { after: Duration::ZERO };
 
     fn claim(fence: i64) -> Claim {
-        let address = Address { shelf: Shelf::Later, shard: 0, number: 7 };
+        let address = Address { shelf: Shelf::Hot, shard: 0, number: 7 };
         let (event, due) = (Event::new("t", "T", "{}"), Millis(0));
         Claim { event, address, fence: Fence(fence), due, attempt: 1, unexplained: 0 }
     }
@@ -76,18 +92,14 @@ mod tests {
         let (first, second) = (claim(1), claim(2));
         flight.keep(&first, Vec::new(), Millis(10));
         assert!(flight.of(&first.end(RELEASE)).is_some());
-        assert!(
-            flight
-                .of(&Claim { event: second.event.clone(), ..first.clone() }.end(RELEASE))
-                .is_none()
-        );
+        let other = Claim { event: second.event.clone(), ..first.clone() };
+        assert!(flight.of(&other.end(RELEASE)).is_none());
         flight.keep(&second, Vec::new(), Millis(10));
         flight.end(&first.end(RELEASE));
-        assert!(
-            flight.of(&first.end(RELEASE)).is_none() && flight.of(&second.end(RELEASE)).is_some()
-        );
+        assert!(flight.of(&first.end(RELEASE)).is_none());
+        assert_eq!(flight.back(), [second.end(RELEASE)]);
         flight.end(&second.end(RELEASE));
-        assert!(flight.drain().is_empty());
+        assert_eq!(flight.back(), []);
     }
 
     #[test]
@@ -95,8 +107,12 @@ mod tests {
         let mut flight = Flight::default();
         flight.keep(&claim(1), Vec::new(), Millis(10));
         flight.forget(Millis(10) + MEMORY - Duration::from_millis(1));
-        assert_eq!(flight.0.len(), 1);
+        flight.meet(0);
+        assert_eq!(flight.back().len(), 1);
         flight.forget(Millis(10) + MEMORY);
-        assert_eq!(flight.0.len(), 0);
+        assert_eq!(flight.back(), []);
+        flight.keep(&claim(2), Vec::new(), Millis(10));
+        flight.meet(1);
+        assert_eq!(flight.back(), [], "another server answers");
     }
 }

@@ -20,11 +20,13 @@ pub(crate) struct Pace {
     full: Instant,
     /// The ring that the newest claim has heard.
     pub(crate) heard: u64,
+    /// Whether the newest claim found all that it wanted in one line.
+    pub(crate) plenty: bool,
 }
 
 impl Default for Pace {
     fn default() -> Pace {
-        Pace { empty: 0, full: Instant::now(), heard: 0 }
+        Pace { empty: 0, full: Instant::now(), heard: 0, plenty: false }
     }
 }
 

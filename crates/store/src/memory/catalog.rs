@@ -20,7 +20,7 @@ impl Catalog for MemoryCatalog {
         let state = self.0.state();
         let mut events: Vec<Listed> =
             state.entries.iter().map(|entry| listed(&state, entry, now)).collect();
-        if self.0.competes {
+        if state.competes {
             events.iter_mut().for_each(|listed| listed.behind = 0);
         }
         events.retain(|listed| fits(filter, listed));
@@ -117,8 +117,9 @@ fn is_fresh(entry: &Entry) -> bool {
 
 fn status(state: &State, entry: &Entry, now: Millis) -> Status {
     let in_flight = entry.row.unexplained > 0;
+    let until = if state.competes { entry.row.due } else { state.lease.until };
     match entry.row.place {
-        Place::Waiting(Shelf::Hot) if in_flight && state.lease.until > now => Status::Dispatching,
+        Place::Waiting(Shelf::Hot) if in_flight && until > now => Status::Dispatching,
         Place::Waiting(Shelf::Hot) => Status::New,
         Place::Waiting(Shelf::Later) if in_flight && entry.row.due > now => Status::Dispatching,
         Place::Waiting(Shelf::Later) if entry.row.attempt == 0 => Status::New,

@@ -285,7 +285,7 @@ pub(super) fn address(entry: &Entry, shelf: Shelf) -> Address {
 }
 
 /// Moves hot rows that nobody settled in time to where they are due; later rows are so already.
-fn lapse(state: &mut State, out: &BTreeSet<Address>, now: Millis) {
+pub(super) fn lapse(state: &mut State, out: &BTreeSet<Address>, now: Millis) {
     let mut lapsed: Vec<&mut Entry> = state
         .entries
         .iter_mut()

@@ -1,12 +1,13 @@
-//! What competing relays ask: who is quicker, and with which strategy the outbox is claimed.
+//! What competing relays ask: whose a line is for the moment, and with which strategy the outbox is
+//! claimed.
 //!
-//! Rows are opened first, by primary key, and whoever has them open moves them: these servers tell
-//! nobody which rows a statement has changed.
+//! Rows are opened first, by primary key, and whoever has them open changes them: these servers
+//! tell nobody which rows a statement has changed.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use async_trait::async_trait;
-use event::{EventId, Fence, Millis, Shelf};
+use event::{EventId, Fence, Millis};
 use sqlx::MySqlConnection;
 use sqlx::mysql::MySqlRow;
 
@@ -14,22 +15,11 @@ use super::claims::{AT_ONCE as SHARDS, Read, begin, claimed};
 use super::looks::{appeared, late, peek};
 use super::moves::AT_ONCE;
 use super::template::Value;
-use super::{MySql, rows};
+use super::{MySql, flight, rows};
 use crate::Strategy;
-use crate::own::Part;
+use crate::compete::Line;
 use crate::server::rows::Cells;
-use crate::server::{
-    Base, Candidate, Claimed, Competes, Fault, Glance, Leases, Seen, Shown, Waits,
-};
-
-/// A hot row that is open.
-struct Open {
-    place: i64,
-    seq: i64,
-    shard: u16,
-    created: i64,
-    id: String,
-}
+use crate::server::{Base, Claimed, Competes, Fault, Glance, Leases, Seen, Shown, Waits};
 
 /// What was read of some shards.
 #[derive(Default)]
@@ -76,31 +66,46 @@ async fn next(
 }
 
 impl MySql {
-    /// Opens candidates. Returns those that are there, in the order of the claim.
-    async fn open_hot(
+    /// Opens lines in one order for everybody, of those with a relay's name if one is given.
+    async fn hold(
         &self,
         conn: &mut MySqlConnection,
-        strategy: Strategy,
-        candidates: &[Candidate],
-    ) -> Result<Vec<Open>, Fault> {
-        let sql = match strategy {
-            Strategy::SkipLocked => &self.sql.open_hot_free,
-            _ => &self.sql.open_hot,
-        };
-        let places = candidates.iter().map(|row| ((row.seq, row.shard), row.place));
-        let places: HashMap<(i64, u16), i64> = places.collect();
-        let mut open = Vec::new();
-        for some in candidates.chunks(AT_ONCE) {
-            let named = some.iter().map(|row| vec![row.seq.into(), row.shard.into()]);
-            for row in sql.ask().rows(named.collect()).all(&mut *conn).await? {
-                let (seq, shard) = (rows::int(&row, 0)?, rows::shard(&row, 1)?);
-                let (created, id) = (rows::int(&row, 2)?, rows::text(&row, 3)?.to_owned());
-                open.push(Open { place: places[&(seq, shard)], seq, shard, created, id });
+        now: Option<i64>,
+        owner: Option<&str>,
+        mut shards: Vec<u16>,
+    ) -> Result<Vec<Line>, Fault> {
+        shards.sort_unstable();
+        let named = shards.into_iter().map(|shard| vec![shard.into()]).collect();
+        let ask = self.sql.line_hold.ask().give(now).give(owner).rows(named);
+        ask.all(conn).await?.iter().map(line).collect()
+    }
+
+    /// Opens lines whose fences are as they were seen, in one order for everybody.
+    async fn win(
+        &self,
+        conn: &mut MySqlConnection,
+        mut lines: Vec<(u16, Fence)>,
+    ) -> Result<Vec<u16>, Fault> {
+        lines.sort_unstable();
+        let mut won = Vec::new();
+        for (shard, fence) in lines {
+            let ask = self.sql.line_win.ask().give(shard).give(fence.0);
+            if ask.run(&mut *conn).await?.rows_affected() > 0 {
+                won.push(shard);
             }
         }
-        open.sort_unstable_by_key(|row| row.place);
-        Ok(open)
+        Ok(won)
     }
+}
+
+/// Reads a line that is open.
+fn line(row: &MySqlRow) -> Result<Line, Fault> {
+    Ok(Line {
+        shard: rows::shard(row, 0)?,
+        fence: Fence(rows::int(row, 1)?),
+        now: Millis(rows::int(row, 2)?),
+        out: flight::read_named(rows::text(row, 3)?),
+    })
 }
 
 #[async_trait]
@@ -123,7 +128,10 @@ impl Competes for MySql {
                 now = Millis(rows::int(&row, 0)?);
                 let shard = rows::shard(&row, 1)?;
                 let (ahead, due) = (rows::int(&row, 2)? != 0, row.cell_int(3)?.map(Millis));
-                waits.insert(shard, Waits { shard, ahead, due });
+                let fence = Fence(rows::int(&row, 4)?);
+                let ends = (row.cell_int(5)?.map(Millis), row.cell_int(6)?.map(Millis));
+                let ends = ends.0.zip(ends.1);
+                waits.insert(shard, Waits { shard, fence, ends, ahead, due });
             }
         }
         for shard in appeared(base, conn, lane, shards).await? {
@@ -157,31 +165,77 @@ impl Competes for MySql {
         Ok(Shown { line, seen: Read::Apart, from, cut })
     }
 
-    async fn move_hot(
+    async fn preempt(
+        &self,
+        conn: &mut MySqlConnection,
+        now: Option<i64>,
+        owner: &str,
+        (until, longest): (Millis, i64),
+        shards: &[u16],
+        most: usize,
+    ) -> Result<Vec<u16>, Fault> {
+        let mut named = Vec::new();
+        for shard in shards {
+            let ask = self.sql.line_preempt.ask().give(owner).give(until.0).give(*shard);
+            if ask.give(now).give(longest).run(&mut *conn).await?.rows_affected() > 0 {
+                named.push(*shard);
+            }
+            if named.len() == most {
+                break;
+            }
+        }
+        Ok(named)
+    }
+
+    async fn open_lines(
         &self,
         conn: &mut MySqlConnection,
         strategy: Strategy,
-        candidates: &[Candidate],
-        fence: Fence,
-        until: Millis,
-    ) -> Result<Vec<(i64, i64)>, Fault> {
-        let open = self.open_hot(conn, strategy, candidates).await?;
-        let mut moved = Vec::with_capacity(open.len());
-        for some in open.chunks(AT_ONCE) {
-            let named =
-                some.iter().map(|row| vec![row.seq.into(), row.shard.into(), row.place.into()]);
-            let ask = self.sql.move_hot.ask().give(fence.0).give(until.0);
-            ask.rows(named.collect()).run(&mut *conn).await?;
-            let named = some
-                .iter()
-                .map(|row| vec![row.seq.into(), row.created.into(), row.id.clone().into()]);
-            for row in self.sql.moved.ask().rows(named.collect()).all(&mut *conn).await? {
-                moved.push((rows::int(&row, 0)?, rows::int(&row, 1)?));
+        now: Option<i64>,
+        owner: &str,
+        lines: &[(u16, Fence)],
+        most: usize,
+    ) -> Result<Vec<Line>, Fault> {
+        let shards = || lines.iter().map(|(shard, _)| *shard);
+        match strategy {
+            Strategy::SkipLocked => {
+                let most = i64::try_from(most).unwrap_or(i64::MAX);
+                let named = shards().map(|shard| vec![shard.into()]).collect();
+                let ask = self.sql.line_free.ask().give(now).give(most).rows(named);
+                ask.all(conn).await?.iter().map(line).collect()
+            }
+            Strategy::Preempt => self.hold(conn, now, Some(owner), shards().collect()).await,
+            _ => {
+                let won = self.win(conn, lines[..most.min(lines.len())].to_vec()).await?;
+                match won.is_empty() {
+                    true => Ok(Vec::new()),
+                    false => self.hold(conn, now, None, won).await,
+                }
             }
         }
-        let keys = open.iter().map(|row| vec![row.seq.into(), row.shard.into()]).collect();
-        self.drop_rows(conn, Shelf::Hot, keys).await?;
-        Ok(moved)
+    }
+
+    async fn hold_lines(
+        &self,
+        conn: &mut MySqlConnection,
+        now: Option<i64>,
+        shards: &[u16],
+    ) -> Result<Vec<Line>, Fault> {
+        self.hold(conn, now, None, shards.to_vec()).await
+    }
+
+    async fn write_lines(
+        &self,
+        conn: &mut MySqlConnection,
+        owner: &str,
+        lines: &[Line],
+    ) -> Result<(), Fault> {
+        let named = lines.iter().map(|line| {
+            let out = flight::write_named(&line.out);
+            vec![line.shard.into(), line.fence.0.into(), out.into()]
+        });
+        self.sql.line_write.ask().give(owner).rows(named.collect()).run(conn).await?;
+        Ok(())
     }
 
     async fn win_later(
@@ -212,10 +266,6 @@ impl Competes for MySql {
             }
         }
         Ok(won)
-    }
-
-    fn missed(part: &mut Part, seq: i64) {
-        part.sight.miss(seq);
     }
 
     async fn still(
@@ -262,7 +312,7 @@ impl Competes for MySql {
         conn: &mut MySqlConnection,
         strategy: Strategy,
     ) -> Result<(), Fault> {
-        self.sql.free_leases.ask().run(&mut *conn).await?;
+        self.sql.free_leases.ask().give(strategy.competes()).run(&mut *conn).await?;
         let shards = u16::try_from(self.shards(conn).await?).unwrap_or(u16::MAX);
         let shards: Vec<u16> = (0..shards).collect();
         self.mark(conn, &shards).await?;

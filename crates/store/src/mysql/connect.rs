@@ -165,7 +165,7 @@ async fn prepare(conn: &mut MySqlConnection, skips: bool) -> Result<Identity, Fa
     if skips && !skips_locked(&version) {
         let detail = format!(
             "strategy skip_locked: {version} has no SKIP LOCKED, which came with MariaDB 10.6; \
-             take own or cas"
+             take own, cas or preempt"
         );
         return Err(StoreError::Broken(Cause::new(Code::ConfigInvalid, detail)).into());
     }

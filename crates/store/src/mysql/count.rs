@@ -21,7 +21,7 @@ pub(super) struct Named {
     pub(super) shard: u16,
     pub(super) seq: i64,
     pub(super) until: Millis,
-    /// Whether its lease runs.
+    /// Whether its lease runs, or its claim where relays compete.
     pub(super) live: bool,
 }
 
@@ -46,9 +46,12 @@ pub(super) async fn leases(
         leases.sent += rows::int(&row, 4)?;
         let Ok(shard) = u16::try_from(rows::int(&row, 1)?) else { continue };
         leases.shards.insert(shard);
-        let live = Millis(rows::int(&row, 2)?) > leases.now;
+        let (now, lease) = (leases.now, row.cell_int(2)?.map(Millis));
         let out = flight::read(rows::text(&row, 3)?).into_iter();
-        leases.named.extend(out.map(|(seq, until)| Named { shard, seq, until, live }));
+        leases.named.extend(out.map(|(seq, until)| {
+            let live = lease.unwrap_or(until) > now;
+            Named { shard, seq, until, live }
+        }));
     }
     Ok(leases)
 }

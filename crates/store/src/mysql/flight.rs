@@ -1,13 +1,23 @@
 //! The hot rows in flight as a lease row names them: ` seq:until seq:until `, each between spaces.
+//! Where relays compete, the fence of its claim follows each: ` seq:until:fence `.
 
-use event::Millis;
+use event::{Fence, Millis};
+
+use crate::compete::Named;
 
 /// Writes which rows are in flight, and until when.
 pub(super) fn write(rows: &[(i64, Millis)]) -> String {
-    let mut text = String::new();
-    for (seq, until) in rows {
-        text += &format!(" {seq}:{}", until.0);
-    }
+    between(rows.iter().map(|(seq, until)| format!("{seq}:{}", until.0)))
+}
+
+/// Writes which rows are in flight, until when, and in which claims.
+pub(super) fn write_named(rows: &[Named]) -> String {
+    let word = |named: &Named| format!("{}:{}:{}", named.seq, named.until.0, named.fence.0);
+    between(rows.iter().map(word))
+}
+
+fn between(words: impl Iterator<Item = String>) -> String {
+    let mut text: String = words.map(|word| format!(" {word}")).collect();
     if !text.is_empty() {
         text.push(' ');
     }
@@ -16,9 +26,15 @@ pub(super) fn write(rows: &[(i64, Millis)]) -> String {
 
 /// Reads which rows are in flight, and until when.
 pub(super) fn read(text: &str) -> Vec<(i64, Millis)> {
+    read_named(text).into_iter().map(|named| (named.seq, named.until)).collect()
+}
+
+/// Reads which rows are in flight, until when, and in which claims; 0 where a lease says whose.
+pub(super) fn read_named(text: &str) -> Vec<Named> {
     let row = |word: &str| {
-        let (seq, until) = word.split_once(':')?;
-        Some((seq.parse().ok()?, Millis(until.parse().ok()?)))
+        let mut numbers = word.split(':').map(|number| number.parse::<i64>().ok());
+        let (seq, until) = (numbers.next()??, Millis(numbers.next()??));
+        Some(Named { seq, until, fence: Fence(numbers.next().flatten().unwrap_or(0)) })
     };
     text.split_ascii_whitespace().filter_map(row).collect()
 }
@@ -33,5 +49,9 @@ mod tests {
         assert_eq!(write(&rows), " 7:10 12:-1 ");
         assert_eq!(read(&write(&rows)), rows);
         assert_eq!((write(&[]), read("")), (String::new(), vec![]));
+        let named = rows.map(|(seq, until)| Named { seq, until, fence: Fence(seq + 1) });
+        assert_eq!(write_named(&named), " 7:10:8 12:-1:13 ");
+        assert_eq!(read_named(&write_named(&named)), named);
+        assert_eq!(read(&write_named(&named)), rows);
     }
 }

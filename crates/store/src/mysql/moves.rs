@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
-use event::{Fence, Millis, Shelf};
+use event::{Millis, Shelf};
 use sqlx::MySqlConnection;
 
 use super::template::Value;
 use super::{MySql, flight, rows};
-use crate::server::{End, Fault, Kept, Leases, Moves, Owned, broken};
+use crate::server::{Again, End, Fault, Kept, Leases, Moves, Owned, broken};
 
 /// How many rows one statement names.
 pub(super) const AT_ONCE: usize = 512;
@@ -169,7 +169,7 @@ impl Moves for MySql {
         &self,
         conn: &mut MySqlConnection,
         shelf: Shelf,
-        rows: &[End<(Fence, Millis, String)>],
+        rows: &[End<Again>],
         now: Millis,
     ) -> Result<(), Fault> {
         let rows = ordered(rows);
@@ -178,10 +178,12 @@ impl Moves for MySql {
             Shelf::Later => &self.sql.retry_later,
         };
         for some in rows.chunks(AT_ONCE) {
-            let row = |(at, end): &(usize, &End<(Fence, Millis, String)>)| {
-                let (fence, due, trail) = &end.said;
+            let row = |(at, end): &(usize, &End<Again>)| {
+                let Again { fence, due, attempts, trail } = &end.said;
                 let mut row = key(shelf, end);
-                row.extend((shelf == Shelf::Hot).then(|| fence.0.into()));
+                if shelf == Shelf::Hot {
+                    row.extend([(*attempts).into(), fence.0.into()]);
+                }
                 row.extend([due.0.into(), trail.clone().into()]);
                 row.extend((shelf == Shelf::Hot).then(|| place(*at)));
                 row

@@ -19,7 +19,7 @@ const FREE: [&str; 7] =
     ["attend", "count", "inbox_begin", "put", "put_later", "write_strategy", "write_version"];
 
 /// Statements that sort what they have found: as much as a page, a claim or an identity has.
-const SORTING: [&str; 13] = [
+const SORTING: [&str; 12] = [
     "behind",
     "dead_hot",
     "dead_later",
@@ -28,7 +28,6 @@ const SORTING: [&str; 13] = [
     "find_hot_id",
     "find_sent_id",
     "lapse",
-    "move_hot",
     "requeue",
     "requeue_order",
     "retry_hot",

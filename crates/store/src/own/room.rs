@@ -31,6 +31,7 @@ pub(crate) enum Next {
 }
 
 /// What a claim may still take.
+#[derive(Clone)]
 pub(crate) struct Room {
     pub(crate) want: Want,
     bytes: usize,
@@ -92,15 +93,10 @@ impl Room {
         if self.closed { Next::Alone } else { Next::Taken }
     }
 
-    /// Gives back the bytes of a row that another relay was quicker to claim.
-    pub(crate) fn give_back(&mut self, size: usize) {
-        self.bytes -= size;
-    }
-
     /// Gives back the room of a later row that another relay was quicker to claim.
     pub(crate) fn give_back_later(&mut self, size: usize) {
         self.later -= 1;
-        self.give_back(size);
+        self.bytes -= size;
         self.closed = false;
     }
 }

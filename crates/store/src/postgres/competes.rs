@@ -1,4 +1,5 @@
-//! What competing relays ask: who is quicker, and with which strategy the outbox is claimed.
+//! What competing relays ask: whose a line is for the moment, and with which strategy the outbox is
+//! claimed.
 
 use std::collections::HashSet;
 
@@ -10,10 +11,11 @@ use sqlx::{PgConnection, Row};
 use super::Postgres;
 use super::begins::Begins;
 use super::claims::{claimed, shown};
-use super::rows::{self, number};
+use super::rows::{self, count, number};
 use crate::Strategy;
-use crate::own::{Part, Snapshot};
-use crate::server::{Base, Candidate, Claimed, Competes, Fault, Glance, Seen, Shown, Waits};
+use crate::compete::{Line, Named};
+use crate::own::Snapshot;
+use crate::server::{Base, Claimed, Competes, Fault, Glance, Seen, Shown, Waits};
 
 #[async_trait]
 impl Competes for Postgres {
@@ -39,8 +41,11 @@ impl Competes for Postgres {
                 seen.glance.seen = rows::snapshot(&row, 5)?;
                 seen.astray = row.try_get(6)?;
             }
+            let ends: (Option<i64>, Option<i64>) = (row.try_get(8)?, row.try_get(9)?);
             seen.waits.push(Waits {
                 shard: rows::shard(&row, 1)?,
+                fence: Fence(row.try_get(7)?),
+                ends: ends.0.map(Millis).zip(ends.1.map(Millis)),
                 ahead: row.try_get(2)?,
                 due: row.try_get::<Option<i64>, _>(3)?.map(Millis),
             });
@@ -58,23 +63,74 @@ impl Competes for Postgres {
         shown(base, conn, &base.db.sql.read_hot, lane, shards, chunk).await
     }
 
-    async fn move_hot(
+    /// A server that can pass over what another has open needs no names in its lines.
+    async fn preempt(
+        &self,
+        _: &mut PgConnection,
+        _: Option<i64>,
+        _: &str,
+        _: (Millis, i64),
+        _: &[u16],
+        _: usize,
+    ) -> Result<Vec<u16>, Fault> {
+        Ok(Vec::new())
+    }
+
+    async fn open_lines(
         &self,
         conn: &mut PgConnection,
         strategy: Strategy,
-        rows: &[Candidate],
-        fence: Fence,
-        until: Millis,
-    ) -> Result<Vec<(i64, i64)>, Fault> {
-        let sql = match strategy {
-            Strategy::SkipLocked => &self.sql.move_free,
-            _ => &self.sql.move_hot,
+        now: Option<i64>,
+        _: &str,
+        lines: &[(u16, Fence)],
+        most: usize,
+    ) -> Result<Vec<Line>, Fault> {
+        let shards = |lines: &[(u16, Fence)]| -> Vec<i16> {
+            lines.iter().map(|(shard, _)| number(*shard)).collect()
         };
-        let query = sql.query().bind(rows.iter().map(|row| number(row.shard)).collect::<Vec<_>>());
-        let query = query.bind(rows.iter().map(|row| row.seq).collect::<Vec<_>>());
-        let query = query.bind(rows.iter().map(|row| row.place).collect::<Vec<_>>());
-        let moved = query.bind(fence.0).bind(until.0).fetch_all(conn).await?;
-        moved.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+        if strategy == Strategy::SkipLocked {
+            let most = i64::try_from(most).unwrap_or(i64::MAX);
+            let query = self.sql.line_free.query().bind(now).bind(shards(lines)).bind(most);
+            return query.fetch_all(conn).await?.iter().map(line).collect();
+        }
+        let lines = &lines[..most.min(lines.len())];
+        let fences: Vec<i64> = lines.iter().map(|(_, fence)| fence.0).collect();
+        let query = self.sql.line_win.query().bind(now).bind(shards(lines)).bind(fences);
+        query.fetch_all(conn).await?.iter().map(line).collect()
+    }
+
+    async fn hold_lines(
+        &self,
+        conn: &mut PgConnection,
+        now: Option<i64>,
+        shards: &[u16],
+    ) -> Result<Vec<Line>, Fault> {
+        let shards: Vec<i16> = shards.iter().copied().map(number).collect();
+        let query = self.sql.line_hold.query().bind(now).bind(shards);
+        query.fetch_all(conn).await?.iter().map(line).collect()
+    }
+
+    async fn write_lines(
+        &self,
+        conn: &mut PgConnection,
+        _: &str,
+        lines: &[Line],
+    ) -> Result<(), Fault> {
+        let (mut seqs, mut first, mut last) = (Vec::new(), Vec::new(), Vec::new());
+        for line in lines {
+            first.push(count(&seqs) + 1);
+            seqs.extend(line.out.iter().map(|named| named.seq));
+            last.push(count(&seqs));
+        }
+        let out = || lines.iter().flat_map(|line| &line.out);
+        let untils: Vec<i64> = out().map(|named| named.until.0).collect();
+        let fences: Vec<i64> = out().map(|named| named.fence.0).collect();
+        let (shards, newest): (Vec<i16>, Vec<i64>) =
+            lines.iter().map(|line| (number(line.shard), line.fence.0)).unzip();
+        let query = self.sql.line_write.query().bind(shards).bind(newest);
+        let query = query.bind(first).bind(last).bind(seqs).bind(untils).bind(fences);
+        query.execute(conn).await?;
+        Ok(())
     }
 
     async fn win_later(
@@ -94,10 +150,6 @@ impl Competes for Postgres {
         let query = sql.query().bind(numbers).bind(dues).bind(now.0).bind(until.0);
         let read = |row: &PgRow| Ok((claimed(row)?, Fence(row.try_get(12)?)));
         query.fetch_all(conn).await?.iter().map(read).collect()
-    }
-
-    fn missed(part: &mut Part, seq: i64) {
-        part.sight.miss(seq);
     }
 
     async fn still(
@@ -138,7 +190,7 @@ impl Competes for Postgres {
         conn: &mut PgConnection,
         strategy: Strategy,
     ) -> Result<(), Fault> {
-        self.sql.free_leases.query().execute(&mut *conn).await?;
+        self.sql.free_leases.query().bind(strategy.competes()).execute(&mut *conn).await?;
         self.sql.write_strategy.query().bind(strategy.name()).execute(conn).await?;
         Ok(())
     }
@@ -166,4 +218,21 @@ impl Competes for Postgres {
         self.sql.return_later.query().bind(now.0).bind(longest).execute(conn).await?;
         Ok(())
     }
+}
+
+/// Reads a line that is open.
+fn line(row: &PgRow) -> Result<Line, Fault> {
+    let (seqs, untils): (Vec<i64>, Vec<i64>) = (row.try_get(3)?, row.try_get(4)?);
+    let fences: Vec<i64> = row.try_get(5)?;
+    let out = seqs.into_iter().zip(untils).zip(fences).map(|((seq, until), fence)| Named {
+        seq,
+        until: Millis(until),
+        fence: Fence(fence),
+    });
+    Ok(Line {
+        shard: rows::shard(row, 0)?,
+        fence: Fence(row.try_get(1)?),
+        now: Millis(row.try_get(2)?),
+        out: out.collect(),
+    })
 }

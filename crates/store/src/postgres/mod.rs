@@ -28,9 +28,9 @@ pub(crate) use self::connect::home;
 use self::connect::options;
 pub use self::listen::Chime;
 use self::statements::Statements;
-use crate::Setup;
 use crate::given::check_table;
 use crate::server::{Dialect, Server};
+use crate::{Setup, Strategy};
 
 /// PostgreSQL's words for one outbox.
 pub(crate) struct Postgres {
@@ -41,9 +41,17 @@ pub(crate) struct Postgres {
 
 impl Dialect for Postgres {}
 
+/// Chooses a strategy that PostgreSQL has a use for.
+pub(crate) fn strategy(asked: Strategy) -> Result<Strategy, StoreError> {
+    let why =
+        "PostgreSQL passes over what another has open, so no relay writes its name beforehand";
+    asked.on(&[Strategy::Own, Strategy::SkipLocked, Strategy::Cas], why)
+}
+
 /// Opens a handle. No server is asked before the first question.
 pub(crate) fn open(setup: &Setup) -> Result<Server<Postgres>, StoreError> {
     check_table(&setup.table)?;
+    strategy(setup.strategy)?;
     let (table, options) = (setup.table.clone(), options(&setup.url)?);
     let ears = setup.listen.then(|| options.clone());
     let server = Server::open(Postgres { sql: Statements::new(&table), table, options }, setup)?;

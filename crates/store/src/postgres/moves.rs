@@ -1,12 +1,12 @@
 //! Where rows go: one statement for each table and outcome.
 
 use async_trait::async_trait;
-use event::{Fence, Millis, Shelf};
+use event::{Millis, Shelf};
 use sqlx::{PgConnection, Row};
 
 use super::Postgres;
 use super::rows::{self, count, number};
-use crate::server::{End, Fault, Kept, Moves, Owned};
+use crate::server::{Again, End, Fault, Kept, Moves, Owned};
 
 /// Rows of one table, as the statements take them.
 fn places<T>(rows: &[End<T>]) -> (Vec<i16>, Vec<i64>) {
@@ -157,19 +157,20 @@ impl Moves for Postgres {
         &self,
         conn: &mut PgConnection,
         shelf: Shelf,
-        rows: &[End<(Fence, Millis, String)>],
+        rows: &[End<Again>],
         now: Millis,
     ) -> Result<(), Fault> {
         let (shards, numbers) = places(rows);
         let query = match shelf {
             Shelf::Hot => {
                 let query = self.sql.retry_hot.query().bind(shards).bind(numbers);
-                query.bind(each(rows, |(fence, ..)| fence.0))
+                let query = query.bind(each(rows, |again| again.attempts));
+                query.bind(each(rows, |again| again.fence.0))
             }
             Shelf::Later => self.sql.retry_later.query().bind(numbers),
         };
-        let query = query.bind(each(rows, |(_, due, _)| due.0));
-        query.bind(each(rows, |(.., trail)| trail.clone())).bind(now.0).execute(conn).await?;
+        let query = query.bind(each(rows, |again| again.due.0));
+        query.bind(each(rows, |again| again.trail.clone())).bind(now.0).execute(conn).await?;
         Ok(())
     }
 

@@ -24,7 +24,7 @@ use crate::own::{Held, May, Seen};
 
 /// How long claims that fill up go by the same glance at the most. What was not there to be seen, a
 /// retry that falls due or a shard that was empty, waits that long.
-const STILL: Duration = Duration::from_millis(40);
+pub(super) const STILL: Duration = Duration::from_millis(40);
 
 /// Claims for one lane, together with the others who wait to.
 pub(super) async fn claim<D: Dialect>(
@@ -38,19 +38,23 @@ pub(super) async fn claim<D: Dialect>(
         Turn::Lead(lead) => lead,
     };
     loop {
-        let weight = base.holding().desks[lane].weight;
-        let (mut rows, mut lease) = (0, None);
-        let welcome = |want: &Want| {
-            rows = want.limit.saturating_add(rows);
-            let lasts_as_long = *lease.get_or_insert(want.lease) == want.lease;
-            lasts_as_long && rows <= ROWS && weight.saturating_mul(rows) <= want.bytes
-        };
+        let welcome = welcome(base.holding().desks[lane].weight);
         let wants: Vec<Want> = lead.questions(welcome).into_iter().map(|want| *want).collect();
         // After the questions, so that whoever asks has its own outcomes taken in.
         take_in(base, &lead.turn);
         if let Some(claims) = lead.tell(claim_all(base, lane, asks, lead.since, &wants).await) {
             return claims;
         }
+    }
+}
+
+/// Returns which claims are made together, where a row has so many bytes: as many as one may have.
+pub(super) fn welcome(weight: usize) -> impl FnMut(&Want) -> bool {
+    let (mut rows, mut lease) = (0, None);
+    move |want| {
+        rows = want.limit.saturating_add(rows);
+        let lasts_as_long = *lease.get_or_insert(want.lease) == want.lease;
+        lasts_as_long && rows <= ROWS && weight.saturating_mul(rows) <= want.bytes
     }
 }
 

@@ -13,7 +13,7 @@ use event::{
 };
 
 use super::base::Base;
-use super::compete::{Candidate, Seen};
+use super::compete::Seen;
 use super::due::DueRow;
 use super::fault::Fault;
 use super::glance::Glance;
@@ -21,9 +21,10 @@ use super::history::Seen as SeenDay;
 use super::hot::{Shown, Sighted};
 use super::identity::Identity;
 use super::lease::{Grant, LeaseRow, Renewal};
-use super::moves::End;
+use super::moves::{Again, End};
 use super::settle::{Kept, Owned};
 use super::work::{Commit, Scope};
+use crate::compete::Line;
 use crate::own::{Member, Part, Passed};
 use crate::{Accounts, Finding, Strategy};
 
@@ -195,7 +196,8 @@ pub(crate) trait Claims: Leases {
     ) -> Result<Vec<Claimed>, Fault>;
 }
 
-/// What competing relays ask: who is quicker, and with which strategy the outbox is claimed.
+/// What competing relays ask: whose a line is for the moment, and with which strategy the outbox is
+/// claimed.
 #[async_trait]
 pub(crate) trait Competes: Claims {
     /// Looks at the clock and what waits in each shard for one lane, and whether a claim seems to
@@ -219,16 +221,44 @@ pub(crate) trait Competes: Claims {
     ) -> Result<Shown<Self>, Fault>
     where
         Self: Dialect;
-    /// Moves hot rows to the later table, leased, as far as nobody was quicker. Returns their
-    /// numbers there, by what they had.
-    async fn move_hot(
+    /// Writes a relay's name into lines, in the order in which they are wanted, so many at the
+    /// most: into those that have none, or one whose time is over or longer than any is. Returns
+    /// which.
+    async fn preempt(
+        &self,
+        conn: &mut Self::Conn,
+        now: Option<i64>,
+        owner: &str,
+        until: (Millis, i64),
+        shards: &[u16],
+        most: usize,
+    ) -> Result<Vec<u16>, Fault>;
+    /// Opens lines, named in the order in which they are wanted with the fences that were seen: so
+    /// many at the most, and none that another has or had meanwhile. A strategy that waits tries no
+    /// more than that many. They are open until the transaction ends.
+    async fn open_lines(
         &self,
         conn: &mut Self::Conn,
         strategy: Strategy,
-        rows: &[Candidate],
-        fence: Fence,
-        until: Millis,
-    ) -> Result<Vec<(i64, i64)>, Fault>;
+        now: Option<i64>,
+        owner: &str,
+        lines: &[(u16, Fence)],
+        most: usize,
+    ) -> Result<Vec<Line>, Fault>;
+    /// Opens lines in one order for everybody, and waits for whoever has them.
+    async fn hold_lines(
+        &self,
+        conn: &mut Self::Conn,
+        now: Option<i64>,
+        shards: &[u16],
+    ) -> Result<Vec<Line>, Fault>;
+    /// Writes down what open lines say now. A relay's name in them ends.
+    async fn write_lines(
+        &self,
+        conn: &mut Self::Conn,
+        owner: &str,
+        lines: &[Line],
+    ) -> Result<(), Fault>;
     /// Claims later rows that are due as they were read, as far as nobody was quicker. Returns
     /// them with their fences.
     async fn win_later(
@@ -239,8 +269,6 @@ pub(crate) trait Competes: Claims {
         now: Millis,
         until: Millis,
     ) -> Result<Vec<(Claimed, Fence)>, Fault>;
-    /// Learns that another relay was quicker to take a hot row, or has it open.
-    fn missed(part: &mut Part, seq: i64);
     /// Opens rows in flight for their settlement. Returns those that nobody has claimed since.
     async fn still(
         &self,
@@ -317,12 +345,12 @@ pub(crate) trait Moves: Connects {
         history: bool,
         now: Millis,
     ) -> Result<(), Fault>;
-    /// Sets refused rows down for another attempt: when, and their trails.
+    /// Sets rows down for another attempt: when, and what they have behind them.
     async fn retry(
         &self,
         conn: &mut Self::Conn,
         shelf: Shelf,
-        rows: &[End<(Fence, Millis, String)>],
+        rows: &[End<Again>],
         now: Millis,
     ) -> Result<(), Fault>;
     /// Gives rows up: their attempts and trails.

@@ -2,19 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use event::{Address, Claim, Event, Fence, Shelf};
+use event::{Address, Claim, Event, Shelf};
 
 use super::base::Base;
 use super::claim::Stage;
 use super::dialect::{Claims, Dialect};
 use super::fault::Fault;
 use super::pick::Pick;
-use crate::Strategy;
 use crate::own::Holding;
 
 /// How many hot rows a claim looks at in vain, at the most; the cursors go on from there.
 const IN_VAIN: i64 = 20_000;
-/// The same for a claim that has rows open.
+/// The same for a claim that keeps others from a line meanwhile, once it has taken some.
 const IN_VAIN_OPEN: i64 = 500;
 
 /// What one look at the hot rows showed.
@@ -64,21 +63,16 @@ impl Pick<'_> {
                 None => D::look(base, conn, self.lane, &shards, chunk).await?,
             };
             looked += shown.line.len() as i64;
-            let cut = shown.cut;
-            let stopped = self.offer(base, shown)?;
-            let lost = if self.rivals.is_some() { self.win_hot(base, conn).await? } else { 0 };
-            // Claims that wait for each other with rows of their own open may wait in a circle.
-            let waits = self.taken() > 0 && base.strategy != Strategy::SkipLocked;
-            let enough = if lost == 0 { stopped || !cut } else { waits };
-            if enough {
+            self.cut = shown.cut;
+            self.full = self.offer(base, shown)?;
+            if self.full || !self.cut {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Returns how far the claim looks. What a competing one has taken is open until its end, so
-    /// it does not look far beyond that.
+    /// Returns how far the claim looks.
     fn in_vain(&self) -> i64 {
         if self.rivals.is_some() && self.taken() > 0 { IN_VAIN_OPEN } else { IN_VAIN }
     }
@@ -135,6 +129,11 @@ impl Pick<'_> {
             return Ok(false);
         }
         let Met { shard, before, .. } = *of;
+        let rival = self.rivals.as_ref().map(|rivals| rivals.fence(shard, seq));
+        if rival == Some(None) {
+            holding.desks[self.lane].part(shard).hand.skip(seq);
+            return Ok(true);
+        }
         let desk = &mut holding.desks[self.lane];
         if !desk.lane.topics.take(D::topic(row)?) {
             desk.part(shard).hand.skip(seq);
@@ -152,16 +151,16 @@ impl Pick<'_> {
         let size = event.payload.len();
         // A look back meets rows that wait, or are in flight: they need no room.
         let key = event.key.as_deref();
-        let needs_room = seq > before
-            || self.rivals.is_some()
-            || desk.part(shard).takes_hot(address, key, before);
+        let needs_room =
+            seq > before || rival.is_some() || desk.part(shard).takes_hot(address, key, before);
         if needs_room && !self.room.fits(size, self.taken()) && !self.goes_on(holding) {
             return Ok(false);
         }
         let part = holding.desks[self.lane].part(shard);
-        let fence = if self.rivals.is_some() {
+        let fence = if let (Some(fence), Some(rivals)) = (rival.flatten(), &mut self.rivals) {
             part.hand.skip(seq);
-            Fence::default()
+            rivals.took(shard, seq);
+            fence
         } else if part.offer_hot(address, key, before) {
             of.taken = true;
             part.hand.fence()

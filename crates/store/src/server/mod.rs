@@ -45,7 +45,7 @@ pub(crate) use self::base::Base;
 use self::catalog::ServerCatalog;
 use self::chores::ServerChores;
 use self::compete::CompetingLane;
-pub(crate) use self::compete::{Candidate, Seen, Waits};
+pub(crate) use self::compete::{Seen, Waits};
 pub(crate) use self::dialect::{
     Claimed, Claims, Competes, Connects, Dialect, Holder, Keeps, Leases, Moves,
 };
@@ -59,7 +59,7 @@ pub(crate) use self::identity::Identity;
 use self::inbox::ServerInbox;
 use self::lane::ServerLane;
 pub(crate) use self::lease::{Grant, LeaseRow, Renewal};
-pub(crate) use self::moves::End;
+pub(crate) use self::moves::{Again, End};
 use self::put::Putting;
 use self::schema::{Examining, Migrating, Reading};
 pub(crate) use self::settle::{Kept, Owned};

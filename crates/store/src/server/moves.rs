@@ -13,9 +13,20 @@ pub(crate) struct End<T> {
     pub(crate) said: T,
 }
 
+/// When a row is tried again, and what it has behind it then.
+#[derive(Clone, Debug)]
+pub(crate) struct Again {
+    pub(crate) fence: Fence,
+    pub(crate) due: Millis,
+    pub(crate) attempts: i32,
+    pub(crate) trail: Option<String>,
+}
+
 /// Where rows go.
 pub(super) struct Moving {
     now: Millis,
+    /// Whether relays compete: what is put back leaves the line, where others have read beyond it.
+    competes: bool,
     hot: Side,
     later: Side,
 }
@@ -23,14 +34,14 @@ pub(super) struct Moving {
 #[derive(Default)]
 struct Side {
     done: Vec<End<Option<String>>>,
-    retry: Vec<End<(Fence, Millis, String)>>,
+    retry: Vec<End<Again>>,
     release: Vec<(i64, Millis)>,
     dead: Vec<End<(i32, String)>>,
 }
 
 impl Moving {
-    pub(super) fn new(now: Millis) -> Moving {
-        Moving { now, hot: Side::default(), later: Side::default() }
+    pub(super) fn new(now: Millis, competes: bool) -> Moving {
+        Moving { now, competes, hot: Side::default(), later: Side::default() }
     }
 
     /// Adds where an outcome takes a row that had so many attempts and this trail behind it.
@@ -51,7 +62,12 @@ impl Moving {
                 side.done.push(End { address, said: receipt.broker_id.clone() });
             }
             Outcome::Retry { after, cause } => {
-                let said = (end.fence, now + *after, longer(cause));
+                let (fence, due, trail) = (end.fence, now + *after, Some(longer(cause)));
+                side.retry.push(End { address, said: Again { fence, due, attempts: 1, trail } });
+            }
+            Outcome::Release { after } if self.competes && address.shelf == Shelf::Hot => {
+                let (fence, due) = (end.fence, now + *after);
+                let said = Again { fence, due, attempts: 0, trail: None };
                 side.retry.push(End { address, said });
             }
             Outcome::Release { after } => side.release.push((address.number, now + *after)),
@@ -62,7 +78,7 @@ impl Moving {
         }
     }
 
-    /// Moves them. A hot row that is released stays where it is.
+    /// Moves them. A hot row that its owner releases stays where it is.
     pub(super) async fn write<D: Dialect>(
         self,
         base: &Base<D>,

@@ -1,8 +1,8 @@
 //! What a claim picks, and what it must write down for it at the end.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
-use event::{Cause, Claim, Millis, Want};
+use event::{Cause, Claim, Millis, Moment, Want};
 
 use super::base::Base;
 use super::claim::Stage;
@@ -21,6 +21,11 @@ pub(super) struct Pick<'a> {
     pub(super) until: Millis,
     pub(super) stages: &'a mut [Stage],
     pub(super) claims: Vec<Claim>,
+    /// How many rows this claim has taken before.
+    pub(super) before: usize,
+    /// Whether no more hot rows are to be looked at, and whether the last look showed not all.
+    pub(super) full: bool,
+    pub(super) cut: bool,
     /// What the claims took that ended before this one.
     ended: Vec<Vec<Claim>>,
     /// What the claims want that follow.
@@ -33,7 +38,7 @@ pub(super) struct Pick<'a> {
     pub(super) stirred: BTreeSet<u16>,
     /// Rows that are no events.
     pub(super) bad: Vec<(event::Address, u32, Cause)>,
-    /// What a claim of competing relays has met; none, where shards are leased.
+    /// What a claim of competing relays knows of others; none, where shards are leased.
     pub(super) rivals: Option<Rivals>,
 }
 
@@ -46,6 +51,9 @@ impl<'a> Pick<'a> {
             until: now + want.lease,
             stages,
             claims: Vec::new(),
+            before: 0,
+            full: false,
+            cut: false,
             ended: Vec::new(),
             follow: VecDeque::new(),
             all_seen: true,
@@ -67,7 +75,7 @@ impl<'a> Pick<'a> {
     }
 
     pub(super) fn taken(&self) -> usize {
-        self.claims.len()
+        self.before + self.claims.len()
     }
 
     /// Lets other claims follow at once, of hot rows. They last as long as this one.
@@ -87,6 +95,10 @@ impl<'a> Pick<'a> {
         let Some(want) = self.follow.pop_front() else { return false };
         self.room = Room::new(want);
         self.ended.push(std::mem::take(&mut self.claims));
+        self.before = 0;
+        if self.rivals.is_some() {
+            return true;
+        }
         for stage in self.stages.iter_mut().filter(|stage| stage.takes()) {
             stage.held.newest = stage.held.newest.next();
         }
@@ -162,6 +174,24 @@ impl<'a> Pick<'a> {
             base.holding().desks[self.lane].turns.close(later, hot);
         }
         self.bury(base, conn).await
+    }
+
+    /// Takes more hot rows.
+    pub(super) async fn more<D: Dialect>(
+        &mut self,
+        base: &Base<D>,
+        conn: &mut D::Conn,
+    ) -> Result<(), Fault> {
+        self.hot(base, conn).await?;
+        self.bury(base, conn).await
+    }
+
+    /// Ends a claim of competing relays. Returns what it and those that followed took, how much
+    /// room is left, and what later rows had behind them.
+    pub(super) fn end(mut self) -> (Vec<Vec<Claim>>, Room, HashMap<i64, Vec<Moment>>) {
+        self.ended.push(self.claims);
+        let trails = self.rivals.map(|rivals| rivals.trails).unwrap_or_default();
+        (self.ended, self.room, trails)
     }
 
     /// Tells whether this was a turn: one that only keeps leases is none, nor is one that looked

@@ -246,7 +246,7 @@ impl<D: Dialect> Work<D> for Settling {
             return self.stroke(base, conn).await;
         }
         let kept = self.open(base, conn).await?;
-        let mut moves = Moving::new(kept.now);
+        let mut moves = Moving::new(kept.now, false);
         for (end, (attempts, trail)) in self.fresh() {
             if kept.shards.contains(&end.address.shard) {
                 moves.add(end, *attempts, trail);

@@ -1,4 +1,4 @@
-//! Relays that compete for the rows of a PostgreSQL outbox: nobody waits for what another has open,
+//! Relays that compete for the rows of a PostgreSQL outbox: who waits for what another has open,
 //! nobody misses it, and nobody else claims in another way.
 
 use std::sync::Arc;
@@ -64,59 +64,49 @@ async fn outbox() -> Setup {
     setup
 }
 
-/// Opens some rows as another relay does that is in the middle of its claim.
-async fn open(conn: &mut PgConnection, table: &str, order: &str) {
-    sqlx::raw_sql("BEGIN").execute(&mut *conn).await.unwrap();
-    let sql = format!("SELECT 1 FROM {table} ORDER BY {order} LIMIT 3 FOR UPDATE");
-    sqlx::raw_sql(AssertSqlSafe(sql)).execute(conn).await.unwrap();
-}
-
 #[tokio::test]
-async fn a_claim_that_skips_waits_for_no_other_and_finds_at_once_what_that_one_left() {
+async fn a_claim_that_skips_waits_for_no_later_row_and_finds_at_once_what_another_left() {
     let setup = outbox().await;
     let one = relay(&setup, Strategy::SkipLocked).await;
     one.put(10).await;
+    let refused = one.claim(10).await;
+    let cause = event::Cause::new(Code::SinkBusy, "so it goes");
+    one.end(&refused, Outcome::Retry { after: Duration::ZERO, cause }).await;
     let mut conn = PgConnection::connect(&setup.url).await.unwrap();
     // A claim that waited would fail: these stay open until it is over.
-    open(&mut conn, &setup.table, "seq").await;
-    let beside = one.claim(4).await;
-    assert_eq!(beside.len(), 4, "others are there that nobody has open");
-    sqlx::raw_sql("ROLLBACK").execute(&mut conn).await.unwrap();
-    let rest = one.claim(10).await;
-    assert_eq!(rest.len(), 6, "what the other left is found at the next claim");
-    let retry = || Outcome::Retry {
-        after: Duration::ZERO,
-        cause: event::Cause::new(Code::SinkBusy, "so it goes"),
-    };
-    one.end(&beside, retry()).await;
-    one.end(&rest, retry()).await;
-    open(&mut conn, &format!("{}_later", setup.table), "due_at, number").await;
+    sqlx::raw_sql("BEGIN").execute(&mut conn).await.unwrap();
+    let table = &setup.table;
+    let first = format!("SELECT 1 FROM {table}_later ORDER BY due_at, number LIMIT 3 FOR UPDATE");
+    sqlx::raw_sql(AssertSqlSafe(first)).execute(&mut conn).await.unwrap();
     assert_eq!(one.claim(20).await.len(), 7, "those that were due first are open");
     sqlx::raw_sql("ROLLBACK").execute(&mut conn).await.unwrap();
     assert_eq!(one.claim(20).await.len(), 3);
 }
 
 #[tokio::test]
-async fn a_claim_that_does_not_skip_waits_for_the_other_and_takes_what_that_one_left() {
+async fn a_claim_that_does_not_skip_waits_for_the_other_and_finds_that_its_fence_has_moved() {
     let setup = outbox().await;
     let one = relay(&setup, Strategy::Cas).await;
     one.put(4).await;
+    assert_eq!(one.claim(1).await.len(), 1);
     let mut conn = PgConnection::connect(&setup.url).await.unwrap();
-    open(&mut conn, &setup.table, "seq").await;
-    let delete = format!("DELETE FROM {} WHERE seq = (SELECT min(seq) FROM {0})", setup.table);
-    sqlx::raw_sql(AssertSqlSafe(delete)).execute(&mut conn).await.unwrap();
+    sqlx::raw_sql("BEGIN").execute(&mut conn).await.unwrap();
+    let lease = format!("{}_lease", setup.table);
+    let win = format!("UPDATE {lease} SET fence = fence + 1 WHERE shard = 0");
+    sqlx::raw_sql(AssertSqlSafe(win)).execute(&mut conn).await.unwrap();
     let (claims, ()) = tokio::join!(one.claim(10), async {
         loop {
             let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND pid IN \
                            (SELECT pid FROM pg_locks WHERE relation = $1::text::regclass)";
-            let query = sqlx::query_scalar::<_, i64>(waiting).bind(&setup.table);
+            let query = sqlx::query_scalar::<_, i64>(waiting).bind(&lease);
             if query.fetch_one(&mut conn).await.unwrap() > 0 {
                 break;
             }
         }
         sqlx::raw_sql("COMMIT").execute(&mut conn).await.unwrap();
     });
-    assert_eq!(claims.len(), 3, "one was taken, and the others left");
+    assert_eq!(claims, [], "the other was quicker");
+    assert_eq!(one.claim(10).await.len(), 3, "and took nothing");
 }
 
 #[tokio::test]
@@ -196,7 +186,7 @@ async fn what_a_dead_owner_had_in_flight_is_unexplained_when_others_come_to_comp
 
 #[tokio::test]
 async fn relays_cannot_compete_in_a_file() {
-    for strategy in [Strategy::SkipLocked, Strategy::Cas] {
+    for strategy in [Strategy::SkipLocked, Strategy::Cas, Strategy::Preempt] {
         let sqlite = Setup { strategy, ..Setup::new("sqlite:orders.sqlite3") };
         let refused = store::open(&sqlite).await.err().unwrap().to_string();
         assert!(refused.contains("a file has one writer at a time"), "{refused}");

@@ -9,9 +9,9 @@ use store::{Lane, Setup, Strategy};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const ROWS: i64 = 1000;
-const CLAIMED: i64 = 30;
+const CLAIMED: usize = 30;
 
-/// Makes a test of each server and strategy.
+/// Makes a test of each server and strategy: how many hot rows and how many lines are open.
 macro_rules! claims {
     ($(fn $test:ident = $server:literal $strategy:ident $open:expr,)+) => {
         $(
@@ -23,21 +23,19 @@ macro_rules! claims {
     };
 }
 
+// What competing claims open on the others is shown in `lines`: there the gate is where they begin.
 claims! {
-    fn a_claim_that_skips_opens_what_it_takes_on_postgres = "postgres" SkipLocked CLAIMED,
-    fn a_claim_that_skips_opens_what_it_takes_on_postgres_18 = "postgres-18" SkipLocked CLAIMED,
-    fn a_claim_that_skips_opens_what_it_takes_on_mysql = "mysql" SkipLocked CLAIMED,
-    fn a_claim_that_skips_opens_what_it_takes_on_mariadb = "mariadb" SkipLocked CLAIMED,
-    fn a_claim_by_cas_opens_what_it_takes_on_postgres = "postgres" Cas CLAIMED,
-    fn a_claim_by_cas_opens_what_it_takes_on_mysql = "mysql" Cas CLAIMED,
-    fn a_claim_by_cas_opens_what_it_takes_on_mariadb = "mariadb" Cas CLAIMED,
-    fn a_claim_of_an_owner_opens_no_row_on_postgres = "postgres" Own 0,
-    fn a_claim_of_an_owner_opens_no_row_on_mysql = "mysql" Own 0,
-    fn a_claim_of_an_owner_opens_no_row_on_mariadb = "mariadb" Own 0,
+    fn a_claim_that_skips_opens_a_line_and_no_row_on_postgres = "postgres" SkipLocked (0, 1),
+    fn a_claim_that_skips_opens_a_line_and_no_row_on_postgres_18 = "postgres-18" SkipLocked (0, 1),
+    fn a_claim_by_cas_opens_a_line_and_no_row_on_postgres = "postgres" Cas (0, 1),
+    fn a_claim_of_an_owner_opens_no_row_on_postgres = "postgres" Own (0, 1),
+    fn a_claim_of_an_owner_opens_no_row_on_mysql = "mysql" Own (0, 0),
+    fn a_claim_of_an_owner_opens_no_row_on_mariadb = "mariadb" Own (0, 0),
 }
 
-/// Holds a claim up at its last write, and counts the hot rows that others cannot open meanwhile.
-async fn open_in_a_claim(server: &str, strategy: Strategy) -> i64 {
+/// Holds a claim up at its last write, and counts what others cannot open meanwhile: hot rows, and
+/// the rows of shards in the lease table.
+async fn open_in_a_claim(server: &str, strategy: Strategy) -> (i64, i64) {
     let table = format!("t{:016x}", fastrand::u64(..));
     let setup = Setup { table: table.clone(), strategy, ..Setup::new(need(server).detail("url")) };
     let outbox = store::open(&setup).await.unwrap();
@@ -51,39 +49,48 @@ async fn open_in_a_claim(server: &str, strategy: Strategy) -> i64 {
         let events: Vec<Event> = (0..100).map(|_| Event::new("t", "T", "{}")).collect();
         outbox.put(&events, None).await.unwrap();
     }
+    // One that finds more than it takes is followed by one that knows.
+    let want = Want { limit: CLAIMED, ..want };
+    assert_eq!(lane.claim(&want).await.unwrap().len(), CLAIMED);
     let mut gate = Session::open(&setup.url).await.unwrap();
-    shut(&mut gate, &table, strategy).await;
-    let want = Want { limit: usize::try_from(CLAIMED).unwrap(), ..want };
+    shut(&mut gate, &table).await;
     let claim = tokio::spawn(async move { lane.claim(&want).await });
     let mut other = Session::open(&setup.url).await.unwrap();
     until_it_waits(&mut other, &table).await;
-    let there = other.number(format!("SELECT count(*) FROM {table}")).await.unwrap();
-    let free = match other.is_postgres() {
-        true => format!(
-            "WITH free AS (SELECT 1 FROM {table} FOR UPDATE SKIP LOCKED) SELECT count(*) FROM free"
-        ),
-        false => format!("SELECT count(*) FROM {table} FOR UPDATE SKIP LOCKED"),
+    let rows = kept(&mut other, &table).await;
+    let lines = match other.is_postgres() {
+        true => kept(&mut other, &format!("{table}_lease WHERE shard >= 0")).await,
+        false => 0,
     };
-    let free = other.number(free).await.unwrap();
     gate.close().await.unwrap();
-    assert_eq!(claim.await.unwrap().unwrap().len(), usize::try_from(CLAIMED).unwrap());
+    assert_eq!(claim.await.unwrap().unwrap().len(), CLAIMED);
     outbox.close().await;
-    there - free
+    (rows, lines)
 }
 
-/// Shuts the way to what a claim writes last: the later rows, or the lease of an owner. It opens
-/// when the session ends.
-async fn shut(gate: &mut Session, table: &str, strategy: Strategy) {
-    let last = if strategy.competes() { "later" } else { "lease" };
+/// Counts the rows of a table that another session has open.
+async fn kept(session: &mut Session, of: &str) -> i64 {
+    let free = match session.is_postgres() {
+        true => format!(
+            "WITH free AS (SELECT 1 FROM {of} FOR UPDATE SKIP LOCKED) SELECT count(*) FROM free"
+        ),
+        false => format!("SELECT count(*) FROM {of} FOR UPDATE SKIP LOCKED"),
+    };
+    let there = session.number(format!("SELECT count(*) FROM {of}")).await.unwrap();
+    there - session.number(free).await.unwrap()
+}
+
+/// Shuts the way to what a claim writes last: the leases. It opens when the session ends.
+async fn shut(gate: &mut Session, table: &str) {
     if !gate.is_postgres() {
-        return gate.run(format!("LOCK TABLES {table}_{last} READ")).await.unwrap();
+        return gate.run(format!("LOCK TABLES {table}_lease READ")).await.unwrap();
     }
     // PostgreSQL opens its tables before its rows, so a table that is shut would shut out too much.
-    let event = if strategy.competes() { "INSERT" } else { "UPDATE" };
+    // A claim by cas writes the fence of its line as well, before it reads.
     let trigger = format!(
         "CREATE FUNCTION {table}_wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
          PERFORM pg_advisory_xact_lock(hashtext('{table}')); RETURN NULL; END $$; \
-         CREATE TRIGGER wait AFTER {event} ON {table}_{last} FOR EACH STATEMENT \
+         CREATE TRIGGER wait AFTER UPDATE OF out_seq ON {table}_lease FOR EACH STATEMENT \
          EXECUTE FUNCTION {table}_wait(); SELECT pg_advisory_lock(hashtext('{table}'))"
     );
     gate.run(trigger).await.unwrap();

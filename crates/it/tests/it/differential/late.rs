@@ -111,6 +111,18 @@ async fn postgres_loses_no_row_that_commits_late_where_relays_compete() {
     run("postgres", Strategy::Cas, Duration::ZERO).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn mysql_loses_no_row_that_commits_late_where_relays_compete() {
+    run("mysql", Strategy::SkipLocked, Duration::ZERO).await;
+    run("mysql", Strategy::Preempt, Duration::ZERO).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mariadb_loses_no_row_that_commits_late_where_relays_compete() {
+    run("mariadb", Strategy::SkipLocked, Duration::ZERO).await;
+    run("mariadb-10.5", Strategy::Cas, Duration::ZERO).await;
+}
+
 async fn a_writer_that_outlasts_every_look_loses_nothing(server: &str) {
     let (committed, came) = run(server, Strategy::Own, LONG).await;
     assert_eq!(lines(&came), lines(&committed), "out of order");

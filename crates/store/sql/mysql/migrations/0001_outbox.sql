@@ -108,8 +108,10 @@ CREATE TABLE IF NOT EXISTS {outbox}_sent (
     PARTITION BY HASH (slot) PARTITIONS 16;
 
 -- Who owns what, and until when. `fence` is the newest claim's, and `since` the one with which the
--- lease was taken. `out_rows` names the hot rows in flight, with when their claims end. The row of
--- shard -1 is the lease of the chores.
+-- lease was taken. `out_rows` names the hot rows in flight, with when their claims end. Where
+-- relays compete nobody owns a shard: `since` is 0, `out_rows` says in which claim each row is as
+-- well, and `owner` is who has named the line for himself, with `preempt`. The row of shard -1 is
+-- the lease of the chores.
 CREATE TABLE IF NOT EXISTS {outbox}_lease (
     shard SMALLINT NOT NULL PRIMARY KEY,
     owner VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
@@ -159,8 +161,10 @@ CREATE TABLE IF NOT EXISTS {outbox}_inbox (
 CREATE OR REPLACE VIEW {outbox}_events AS
 SELECT hot.event_id AS id, hot.event_id, hot.topic, hot.event_type, hot.biz_key, hot.payload,
     hot.payload_bytes, hot.headers,
-    CASE WHEN lease.lease_until > TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
-        DIV 1000 THEN 'DISPATCHING' ELSE 'NEW' END AS status,
+    CASE WHEN CASE WHEN lease.since > 0 THEN lease.lease_until ELSE CAST(SUBSTRING_INDEX(
+        SUBSTRING_INDEX(lease.out_rows, CONCAT(' ', hot.seq, ':'), -1), ':', 1) AS SIGNED) END
+        > TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000
+        THEN 'DISPATCHING' ELSE 'NEW' END AS status,
     CASE WHEN lease.shard IS NULL THEN 0 ELSE 1 END AS attempts,
     TIMESTAMPADD(MICROSECOND, hot.created_at * 1000, '1970-01-01') AS next_attempt_at,
     NULL AS last_error, NULL AS broker_message_id,

@@ -142,8 +142,9 @@ CREATE INDEX {outbox}_sent_created ON {outbox}_sent (created_at);
 
 -- Who owns what, and until when. `fence` is the newest claim's, and `since` the one with which the
 -- lease was taken. `out_seq` names the hot rows in flight, and `out_until` when their claims end.
--- The owner of `strategy` is the strategy with which the outbox is claimed, once anybody has. Most
--- of each page is left free, so that a renewal stays on it.
+-- Where relays compete nobody owns a shard: `since` is 0, and `out_fence` says in which claim each
+-- row is in flight. The owner of `strategy` is the strategy with which the outbox is claimed, once
+-- anybody has. Most of each page is left free, so that a renewal stays on it.
 CREATE TABLE {outbox}_lease (
     name text COLLATE "C" PRIMARY KEY,
     shard smallint,
@@ -152,7 +153,8 @@ CREATE TABLE {outbox}_lease (
     since bigint NOT NULL DEFAULT 0,
     lease_until bigint NOT NULL DEFAULT 0,
     out_seq bigint[] NOT NULL DEFAULT '{}',
-    out_until bigint[] NOT NULL DEFAULT '{}'
+    out_until bigint[] NOT NULL DEFAULT '{}',
+    out_fence bigint[] NOT NULL DEFAULT '{}'
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 INSERT INTO {outbox}_lease (name, shard)
 SELECT 'shard:' || shard, shard FROM generate_series(0, {mask}) AS shard;
@@ -197,7 +199,9 @@ WITH rows AS (
         CASE WHEN EXISTS (
             SELECT 1 FROM {outbox}_lease AS lease
             WHERE lease.name = 'shard:' || hot.shard AND hot.seq = ANY (lease.out_seq)
-                AND lease.lease_until > (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+                AND CASE WHEN lease.since > 0 THEN lease.lease_until
+                    ELSE lease.out_until[array_position(lease.out_seq, hot.seq)] END
+                    > (extract(epoch FROM clock_timestamp()) * 1000)::bigint
         ) THEN 'DISPATCHING' ELSE 'NEW' END AS status,
         EXISTS (
             SELECT 1 FROM {outbox}_lease AS lease

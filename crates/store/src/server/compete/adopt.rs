@@ -78,12 +78,15 @@ impl<D: Dialect> Work<D> for Adopting {
         let leases = base.db.lock(conn, base.now(), &all, &all).await?;
         let now = leases.first().map_or(Millis(0), |lease| lease.now);
         let longest = now + Leased::Shard.longest(self.lease);
+        let hot: Vec<Millis> =
+            leases.iter().flat_map(|lease| &lease.out).map(|(_, until)| *until).collect();
+        let last_claim = base.db.last_claim(conn, longest).await?;
         let fact = Fact {
             // The look that opened the leases is older than a row that was written while it waited.
             written: base.db.strategy(conn, base.now()).await?.map(|(written, _)| written),
             now,
             leases: leases.iter().map(|lease| lease.until).collect(),
-            claims: base.db.last_claim(conn, longest).await?.into_iter().collect(),
+            claims: last_claim.into_iter().chain(hot).collect(),
             relays: base.db.others(conn, &base.owner).await?,
         };
         if compete::adopt(base.strategy, &base.table, &fact, self.lease)? == Adopt::Write {

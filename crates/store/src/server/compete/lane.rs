@@ -4,15 +4,17 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use event::{Claim, Settled, Settlement, Source, StoreError, Want};
+use event::{Claim, Settled, Settlement, Shelf, Source, StoreError, Want};
+use tokio::sync::Semaphore;
 
 use super::super::base::Base;
 use super::super::dialect::Dialect;
+use super::super::together::Together;
 use super::super::work::carried;
 use super::claim::{Taken, claim};
-use super::see::Seeing;
-use super::settle::{release, settle};
-use crate::compete::{Flight, Pace, Start};
+use super::see::{Seeing, Seen};
+use super::settle::{Ended, release, settle};
+use crate::compete::{Flight, Out, Pace, Start};
 
 /// One lane of one handle.
 pub(in crate::server) struct CompetingLane<D: Dialect>(Arc<Lane<D>>);
@@ -22,10 +24,24 @@ pub(super) struct Lane<D: Dialect> {
     pub(super) base: Arc<Base<D>>,
     pub(super) index: usize,
     /// Whose turn it is to claim: the turns of one lane never compete with each other.
-    pub(super) turn: tokio::sync::Mutex<()>,
+    pub(super) turn: Semaphore,
+    pub(super) claims: Together<Want, Vec<Claim>>,
+    /// Whose turn it is to write outcomes down.
+    pub(super) writing: Semaphore,
+    pub(super) settlements: Together<Vec<Settlement>, Settled>,
     pub(super) start: Mutex<Start>,
     flight: Mutex<Flight>,
     pace: Mutex<Pace>,
+    kept: Mutex<Option<KeptSeen<D>>>,
+}
+
+/// A look that may serve more than one claim: when it was made, and when it was used last.
+pub(super) struct KeptSeen<D: Dialect> {
+    pub(super) seen: Seen<D>,
+    pub(super) made: Instant,
+    pub(super) used: Instant,
+    /// The server that it is about, by its count.
+    pub(super) era: u64,
 }
 
 impl<D: Dialect> CompetingLane<D> {
@@ -34,10 +50,14 @@ impl<D: Dialect> CompetingLane<D> {
         CompetingLane(Arc::new(Lane {
             base,
             index,
-            turn: tokio::sync::Mutex::new(()),
+            turn: Semaphore::new(1),
+            claims: Together::default(),
+            writing: Semaphore::new(1),
+            settlements: Together::default(),
             start: Mutex::new(Start::anywhere()),
             flight: Mutex::default(),
             pace: Mutex::default(),
+            kept: Mutex::default(),
         }))
     }
 }
@@ -48,21 +68,55 @@ impl<D: Dialect> Lane<D> {
         self.flight.lock().expect("no rule panics while the flight is open")
     }
 
+    /// Opens what is in flight on the server that answers, and says which that is.
+    pub(super) fn flight_now(&self) -> (u64, MutexGuard<'_, Flight>) {
+        let era = self.base.holding().era;
+        let mut flight = self.flight();
+        flight.meet(era);
+        (era, flight)
+    }
+
     /// Opens the pace.
     pub(super) fn pace(&self) -> MutexGuard<'_, Pace> {
         self.pace.lock().expect("no rule panics while the pace is open")
     }
 
-    /// Remembers what a claim took, and returns it.
-    pub(super) fn keep(&self, taken: Taken) -> Vec<Claim> {
+    /// Opens what the newest claim saw, if one line had all that it wanted.
+    pub(super) fn kept(&self) -> MutexGuard<'_, Option<KeptSeen<D>>> {
+        self.kept.lock().expect("nothing panics while the look is open")
+    }
+
+    /// Remembers what some claims took, and returns it.
+    pub(super) fn keep(&self, taken: Taken, era: u64) -> Vec<Vec<Claim>> {
         let Taken { claims, mut trails, now, until } = taken;
         let mut flight = self.flight();
+        flight.meet(era);
         flight.forget(now);
-        for claim in &claims {
-            let trail = trails.remove(&claim.address.number).unwrap_or_default();
-            flight.keep(claim, trail, until);
+        for claim in claims.iter().flatten() {
+            let later = claim.address.shelf == Shelf::Later;
+            let trail = if later { trails.remove(&claim.address.number) } else { None };
+            flight.keep(claim, trail.unwrap_or_default(), until);
+        }
+        drop(flight);
+        self.pace().claimed(claims.iter().flatten().count());
+        let sizes = || claims.iter().flatten().map(|claim| claim.event.payload.len());
+        if let Some(weight) = sizes().sum::<usize>().checked_div(sizes().count()) {
+            self.base.holding().desks[self.index].weight = weight;
         }
         claims
+    }
+
+    /// Lets go of claims that were to be settled. What was not is looked for where it was.
+    pub(super) fn end(&self, rows: &[(Settlement, Out)], ended: &Ended) {
+        rows.iter().for_each(|(end, _)| self.flight().end(end));
+        let stale = |end: &&Settlement| !ended.contains(&(end.address, end.fence, end.id));
+        let mut holding = self.base.holding();
+        for end in rows.iter().map(|(end, _)| end).filter(stale) {
+            if end.address.shelf == Shelf::Hot {
+                let part = holding.desks[self.index].part(end.address.shard);
+                part.sight.miss(end.address.number);
+            }
+        }
     }
 
     /// Looks whether there may be something to claim. Returns `None` if there may be, and else how
@@ -70,12 +124,7 @@ impl<D: Dialect> Lane<D> {
     async fn look(&self, lease: Duration) -> Result<Option<Duration>, StoreError> {
         let mut seeing = Seeing { lane: self.index, lease, start: &self.start };
         let seen = self.base.work(&mut seeing).await?;
-        if seen.stirs() {
-            return Ok(None);
-        }
-        let dues = seen.waits.iter().filter_map(|waits| waits.due);
-        let next = dues.min().map_or(Duration::MAX, |due| due.since(seen.glance.now));
-        Ok(Some(next.max(Duration::from_millis(1))))
+        Ok(if seen.stirs(lease) { None } else { Some(seen.rest()) })
     }
 }
 

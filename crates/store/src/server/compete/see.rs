@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use event::{Leased, Millis};
+use event::{Fence, Leased, Millis};
 
 use super::super::base::Base;
 use super::super::dialect::{Claims, Dialect};
@@ -17,6 +17,10 @@ use crate::compete::Start;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waits {
     pub(crate) shard: u16,
+    /// The fence of its line: the newest claim's.
+    pub(crate) fence: Fence,
+    /// When the first and the last claim end that have hot rows in flight.
+    pub(crate) ends: Option<(Millis, Millis)>,
     /// Whether hot rows are ahead of where the lane has looked, or may be.
     pub(crate) ahead: bool,
     /// The earliest due time of a later row.
@@ -28,15 +32,34 @@ pub(crate) struct Seen<D: Claims> {
     pub(crate) glance: Glance<D>,
     /// Every shard, in the order in which this lane takes from them.
     pub(crate) waits: Vec<Waits>,
-    /// Whether a claim seems to last longer than any can.
+    /// Whether a claim of a later row seems to last longer than any can.
     pub(crate) astray: bool,
 }
 
 impl<D: Claims> Seen<D> {
     /// Tells whether there may be something to claim.
-    pub(super) fn stirs(&self) -> bool {
-        let due = |waits: &Waits| waits.due.is_some_and(|due| due <= self.glance.now);
-        self.astray || self.waits.iter().any(|waits| waits.ahead || due(waits))
+    pub(super) fn stirs(&self, lease: Duration) -> bool {
+        let stirs = |waits: &Waits| waits.ahead || self.is_due(waits) || self.lapses(waits, lease);
+        self.astray || self.waits.iter().any(stirs)
+    }
+
+    /// Tells whether a later row of a shard is due.
+    pub(super) fn is_due(&self, waits: &Waits) -> bool {
+        waits.due.is_some_and(|due| due <= self.glance.now)
+    }
+
+    /// Tells whether a claim of hot rows is over, or seems to last longer than any can.
+    pub(super) fn lapses(&self, waits: &Waits, lease: Duration) -> bool {
+        let runs = |until| Leased::Shard.runs(until, self.glance.now, lease);
+        waits.ends.is_some_and(|(first, last)| !runs(first) || !runs(last))
+    }
+
+    /// Returns how long nothing can change by time alone.
+    pub(super) fn rest(&self) -> Duration {
+        let ends = self.waits.iter().filter_map(|waits| waits.ends.map(|(first, _)| first));
+        let next = self.waits.iter().filter_map(|waits| waits.due).chain(ends).min();
+        let rest = next.map_or(Duration::MAX, |next| next.since(self.glance.now));
+        rest.max(Duration::from_millis(1))
     }
 }
 

@@ -1,6 +1,7 @@
-//! Taking candidates: who moves a hot row, or sets a later row's due time ahead, has it.
+//! What a claim of competing relays goes by: which hot rows are in flight, and who is quicker to
+//! set a later row's due time ahead.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use event::{Address, Claim, Fence, Millis, Moment, Shelf};
 
@@ -9,73 +10,46 @@ use super::super::dialect::{Claimed, Dialect};
 use super::super::due::DueRow;
 use super::super::fault::Fault;
 use super::super::pick::Pick;
-use crate::compete::TRUST;
+use crate::compete::{Line, TRUST};
 
-/// A hot row that may be taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Candidate {
-    pub(crate) shard: u16,
-    pub(crate) seq: i64,
-    /// Its place in the claim.
-    pub(crate) place: i64,
-}
-
-/// What a claim has met of others.
+/// What a claim knows of others.
 pub(in crate::server) struct Rivals {
     /// Due times up to here stay as they were read.
     pub(in crate::server) trust: Millis,
-    /// Candidates that others had open, or took: the next look begins there.
-    pub(super) missed: Vec<(u16, i64)>,
+    /// The hot rows in flight, by shard and number.
+    out: HashSet<(u16, i64)>,
+    /// Under which fence rows of each open line are claimed.
+    fences: HashMap<u16, Fence>,
     /// What later rows had behind them when they were claimed.
-    pub(super) trails: HashMap<i64, Vec<Moment>>,
+    pub(in crate::server) trails: HashMap<i64, Vec<Moment>>,
 }
 
 impl Rivals {
-    pub(super) fn new(now: Millis) -> Rivals {
-        Rivals { trust: now - TRUST, missed: Vec::new(), trails: HashMap::new() }
+    pub(super) fn new(now: Millis, lines: &[Line]) -> Rivals {
+        let out = |line: &Line| {
+            let shard = line.shard;
+            line.out.iter().map(move |named| (shard, named.seq)).collect::<Vec<_>>()
+        };
+        Rivals {
+            trust: now - TRUST,
+            out: lines.iter().flat_map(out).collect(),
+            fences: lines.iter().map(|line| (line.shard, line.next())).collect(),
+            trails: HashMap::new(),
+        }
+    }
+
+    /// Returns the fence under which a hot row may be claimed, unless it is in flight.
+    pub(in crate::server) fn fence(&self, shard: u16, seq: i64) -> Option<Fence> {
+        if self.out.contains(&(shard, seq)) { None } else { self.fences.get(&shard).copied() }
+    }
+
+    /// Learns that this claim has taken a hot row: a look may show it again.
+    pub(in crate::server) fn took(&mut self, shard: u16, seq: i64) {
+        self.out.insert((shard, seq));
     }
 }
 
 impl Pick<'_> {
-    /// Moves the hot rows that were picked. Returns how many others were quicker to take.
-    pub(in crate::server) async fn win_hot<D: Dialect>(
-        &mut self,
-        base: &Base<D>,
-        conn: &mut D::Conn,
-    ) -> Result<usize, Fault> {
-        let hot = self.claims.iter().filter(|claim| claim.address.shelf == Shelf::Hot);
-        let candidate = |(place, claim): (i64, &Claim)| {
-            let Address { shard, number: seq, .. } = claim.address;
-            Candidate { shard, seq, place }
-        };
-        let mut picked: Vec<Candidate> = (0..).zip(hot).map(candidate).collect();
-        if picked.is_empty() {
-            return Ok(0);
-        }
-        picked.sort_unstable();
-        let fence = Fence(self.now.0.max(1));
-        let won = base.db.move_hot(conn, base.strategy, &picked, fence, self.until).await?;
-        let won: HashMap<i64, i64> = won.into_iter().collect();
-        let before = self.claims.len();
-        for mut claim in std::mem::take(&mut self.claims) {
-            let Address { shelf, shard, number: seq } = claim.address;
-            match won.get(&seq) {
-                _ if shelf == Shelf::Later => self.claims.push(claim),
-                Some(number) => {
-                    claim.address = Address { shelf: Shelf::Later, shard, number: *number };
-                    claim.fence = fence;
-                    self.claims.push(claim);
-                }
-                None => {
-                    self.room.give_back(claim.event.payload.len());
-                    let rivals = self.rivals.as_mut().expect("this claim has rivals");
-                    rivals.missed.push((shard, seq));
-                }
-            }
-        }
-        Ok(before - self.claims.len())
-    }
-
     /// Claims the later rows that were picked, those that nobody was quicker to claim.
     pub(in crate::server) async fn win_later<D: Dialect>(
         &mut self,

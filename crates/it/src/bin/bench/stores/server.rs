@@ -128,10 +128,11 @@ impl<S: Speech> Bed for Server<S> {
     }
 
     fn strategies(&self) -> &'static [Strategy] {
-        // Whoever can skip has shapes that do.
-        match self.shapes.is_empty() {
-            true => &[Strategy::Cas],
-            false => &[Strategy::SkipLocked, Strategy::Cas],
+        // Whoever can skip has shapes that do; who cannot listen may name its lines beforehand.
+        match (self.shapes.is_empty(), S::LISTENS) {
+            (true, _) => &[Strategy::Cas, Strategy::Preempt],
+            (false, true) => &[Strategy::SkipLocked, Strategy::Cas],
+            (false, false) => &[Strategy::SkipLocked, Strategy::Cas, Strategy::Preempt],
         }
     }
 
