@@ -138,6 +138,7 @@ where
     /// The work is given the connection of the open transaction. What it returns decides: `Ok`
     /// commits, an error rolls back, and [`Failure`] says what then. It is an error of `run` that
     /// the database is not fit for an inbox.
+    #[allow(clippy::manual_async_fn, reason = "its future can be spawned, which this says")]
     pub fn run<W>(
         self,
         work: W,

@@ -165,87 +165,89 @@ async fn streams(
 /// Judges the settings of a stream.
 fn judge(config: &Config, synced: Option<bool>) -> (Durability, Vec<Finding>) {
     let name = format!("stream {}", config.name);
-    let mut findings = Vec::new();
-    let mut say = |grade, detail: &str| findings.push(Finding::new(grade, name.clone(), detail));
-    let lazy = config.persist_mode == Some(PersistenceMode::Async);
-    let class = if config.storage == StorageType::Memory {
-        say(Grade::Warn, "it is kept in memory only: a restart loses it; set its storage to file");
-        Durability::BestEffort
-    } else if lazy {
-        say(
-            Grade::Warn,
-            "persist_mode is async: receipts come before anything is written; set it \
-                          to default",
-        );
-        Durability::BestEffort
-    } else if config.num_replicas > 1 {
-        if synced != Some(true) {
-            say(
-                Grade::Warn,
-                "its servers write to their disks every 2 minutes unless \
-                              sync_interval says otherwise: a power cut of several at once loses \
-                              what they acknowledged; set sync_interval: always",
-            );
-        }
-        Durability::Replicated
-    } else {
-        match synced {
-            Some(true) => Durability::Durable,
-            Some(false) => {
-                say(
-                    Grade::Warn,
-                    "one replica, and the server writes to its disk only now and then: a power \
-                     cut loses what it acknowledged; set sync_interval: always, or three replicas",
-                );
-                Durability::BestEffort
-            }
-            None => {
-                say(
-                    Grade::Warn,
-                    "one replica, and this account is not told whether the server writes to its \
-                     disk at once (sync_interval: always): set that, and let the account import \
-                     $SYS.REQ.SERVER.PING.JSZ; or make three replicas",
-                );
-                Durability::BestEffort
-            }
-        }
-    };
-    let limits = [config.max_bytes, config.max_messages, config.max_messages_per_subject];
-    if config.discard == DiscardPolicy::Old && limits.iter().any(|limit| *limit > 0) {
-        say(Grade::Warn, "at its limit it drops the oldest, taken in or not: set discard to new");
-    }
-    if !config.max_age.is_zero() {
-        say(
-            Grade::Warn,
-            "max_age drops events that nobody has taken in by then: make it longer \
-                          than any consumer may be away, or 0",
-        );
-    }
-    if config.duplicate_window < REPEATS {
-        say(
-            Grade::Warn,
-            "duplicate_window is shorter than 2 minutes: what is offered again later \
-                          is stored twice",
-        );
-    }
-    if config.retention == RetentionPolicy::Interest {
-        say(
-            Grade::Warn,
-            "its retention is interest: what comes while no consumer is defined is \
-                          acknowledged and dropped; set it to limits",
-        );
-    }
-    if config.no_ack {
-        say(
-            Grade::Bad,
-            "no_ack is set: it never acknowledges, so nothing is ever published; unset \
-                         it",
-        );
-    }
-    if config.sealed {
-        say(Grade::Bad, "it is sealed and takes nothing in: make another");
-    }
+    let (class, risk) = class(config, synced);
+    let warn = |detail: &&'static str| Finding::new(Grade::Warn, name.clone(), *detail);
+    let bad = |detail: &&'static str| Finding::new(Grade::Bad, name.clone(), *detail);
+    let losses = losses(config);
+    let mut findings: Vec<Finding> = risk.iter().chain(&losses).map(warn).collect();
+    findings.extend(silences(config).iter().map(bad));
     (class, findings)
+}
+
+/// Returns what the receipts of a stream are worth, and what they risk.
+fn class(config: &Config, synced: Option<bool>) -> (Durability, Option<&'static str>) {
+    let memory = config.storage == StorageType::Memory;
+    let lazy = config.persist_mode == Some(PersistenceMode::Async);
+    let (class, risk) = match synced {
+        _ if memory => (
+            Durability::BestEffort,
+            "it is kept in memory only: a restart loses it; set its storage to file",
+        ),
+        _ if lazy => (
+            Durability::BestEffort,
+            "persist_mode is async: receipts come before anything is written; set it to default",
+        ),
+        Some(true) if config.num_replicas > 1 => return (Durability::Replicated, None),
+        Some(true) => return (Durability::Durable, None),
+        _ if config.num_replicas > 1 => (
+            Durability::Replicated,
+            "its servers write to their disks every 2 minutes unless sync_interval says \
+             otherwise: a power cut of several at once loses what they acknowledged; set \
+             sync_interval: always",
+        ),
+        Some(false) => (
+            Durability::BestEffort,
+            "one replica, and the server writes to its disk only now and then: a power cut loses \
+             what it acknowledged; set sync_interval: always, or three replicas",
+        ),
+        None => (
+            Durability::BestEffort,
+            "one replica, and this account is not told whether the server writes to its disk at \
+             once (sync_interval: always): set that, and let the account import \
+             $SYS.REQ.SERVER.PING.JSZ; or make three replicas",
+        ),
+    };
+    (class, Some(risk))
+}
+
+/// Returns by which settings a stream loses what it has taken.
+fn losses(config: &Config) -> Vec<&'static str> {
+    let limits = [config.max_bytes, config.max_messages, config.max_messages_per_subject];
+    let limited = limits.iter().any(|limit| *limit > 0);
+    let said = [
+        (
+            config.discard == DiscardPolicy::Old && limited,
+            "at its limit it drops the oldest, taken in or not: set discard to new",
+        ),
+        (
+            !config.max_age.is_zero(),
+            "max_age drops events that nobody has taken in by then: make it longer than any \
+             consumer may be away, or 0",
+        ),
+        (
+            config.duplicate_window < REPEATS,
+            "duplicate_window is shorter than 2 minutes: what is offered again later is stored \
+             twice",
+        ),
+        (
+            config.retention == RetentionPolicy::Interest,
+            "its retention is interest: what comes while no consumer is defined is acknowledged \
+             and dropped; set it to limits",
+        ),
+    ];
+    said.into_iter().filter(|(so, _)| *so).map(|(_, detail)| detail).collect()
+}
+
+/// Returns by which settings a stream takes nothing, or never says so.
+fn silences(config: &Config) -> Vec<&'static str> {
+    let said = [
+        (
+            config.no_ack,
+            "no_ack is set: it never acknowledges, so nothing is ever published; unset it",
+        ),
+        (config.sealed, "it is sealed and takes nothing in: make another"),
+    ];
+    said.into_iter().filter(|(so, _)| *so).map(|(_, detail)| detail).collect()
 }
 
 fn replicas(name: &str, info: &Info) -> Vec<Finding> {

@@ -54,7 +54,8 @@ pub struct FeedOptions {
 }
 
 impl FeedOptions {
-    /// Returns the usual options: everything is declared, ordered, dead after 20 times.
+    /// Returns the usual options: everything is declared, ordered, dead after 100 times. Each end
+    /// of a connection counts for whatever it had brought, so an outage must not use them up.
     pub fn new(
         url: Secret,
         exchange: impl Into<String>,
@@ -66,7 +67,7 @@ impl FeedOptions {
             queue: None,
             declare: true,
             ordered: true,
-            delivery_limit: 20,
+            delivery_limit: 100,
             subscription,
         }
     }

@@ -1,6 +1,9 @@
 //! What a broker's url may look like. Every answer says what to write, and none repeats the url,
 //! because it may hold a password.
 
+/// Checks what stands behind the hosts, and says what to write instead.
+type Behind = fn(&str) -> Result<(), &'static str>;
+
 /// What is allowed in the url of one kind.
 pub(super) struct Address {
     /// The schemes, without `://`.
@@ -14,7 +17,7 @@ pub(super) struct Address {
     /// The keys that hold user and password, if they do not belong into the url.
     pub(super) login: Option<(&'static str, &'static str)>,
     /// What may stand behind the hosts.
-    pub(super) behind: Option<fn(&str) -> Result<(), &'static str>>,
+    pub(super) behind: Option<Behind>,
 }
 
 impl Address {
