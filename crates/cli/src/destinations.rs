@@ -60,7 +60,7 @@ impl Destinations {
     }
 
     /// Hands out what to look at now and then: all, or those of which something is demanded.
-    pub(crate) fn to_look_at(self, all: bool) -> Vec<(String, Vec<Arc<dyn Sink>>)> {
+    pub(crate) fn into_looks(self, all: bool) -> Vec<(String, Vec<Arc<dyn Sink>>)> {
         let wanted = |lanes: &[Lane]| all || lanes.iter().any(|lane| lane.demand.is_some());
         let wanted = self.0.into_iter().filter(|(_, lanes)| wanted(lanes));
         let sinks = |lanes: Vec<Lane>| lanes.into_iter().map(|lane| lane.sink).collect();

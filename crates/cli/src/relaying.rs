@@ -28,6 +28,9 @@ pub(crate) struct Relaying {
     started: Arc<AtomicBool>,
 }
 
+/// A lane that is planned, and its sink.
+type Aimed<'a> = (Planned<'a>, Arc<dyn Sink>);
+
 /// How often a destination is looked at, at the most.
 const LOOK: Duration = Duration::from_secs(15);
 
@@ -134,7 +137,7 @@ impl Relaying {
     /// them must stay true.
     fn look(&self, all: Destinations, around: &mut JoinSet<Ended>, stop: &CancellationToken) {
         let every = self.config.admin.sample.max(LOOK);
-        for (name, sinks) in all.to_look_at(!self.config.admin.off) {
+        for (name, sinks) in all.into_looks(!self.config.admin.off) {
             let (telemetry, stop) = (self.telemetry.clone(), stop.clone());
             around.spawn(async move {
                 telemetry.look(&name, sinks, every, stop).await;
@@ -169,8 +172,8 @@ impl Relaying {
         outbox: &config::Outbox,
         sinks: &Sinks,
         destinations: &mut Destinations,
-    ) -> Result<Vec<(Planned<'a>, Arc<dyn Sink>)>, Refused> {
-        let mut plan: Vec<(Planned<'_>, Arc<dyn Sink>)> = Vec::new();
+    ) -> Result<Vec<Aimed<'a>>, Refused> {
+        let mut plan: Vec<Aimed<'_>> = Vec::new();
         for planned in wire::plan(&self.config, &outbox.name) {
             let sink = match planned.sink {
                 None => Arc::new(Unrouted),

@@ -131,7 +131,7 @@ impl Stock {
     /// Takes events in until it is aborted, which is as sudden as a crash.
     fn consume(&self, feed: Arc<dyn Feed>) -> JoinHandle<Result<(), postbox::Error>> {
         let consumer = Consumer::new(feed, self.pool.clone(), GROUP).lease(Duration::from_secs(15));
-        tokio::spawn(Box::pin(consumer.run(effect, std::future::pending())))
+        tokio::spawn(consumer.run(effect, std::future::pending()))
     }
 
     async fn count(&self) -> Result<usize> {

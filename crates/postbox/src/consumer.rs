@@ -151,7 +151,7 @@ where
     {
         async move {
             let feed = self.feed.clone();
-            let end = Shift::new(self, work).run(stop).await;
+            let end = Box::pin(Shift::new(self, work).run(stop)).await;
             feed.close().await;
             end
         }

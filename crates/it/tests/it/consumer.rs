@@ -134,7 +134,9 @@ macro_rules! consumers {
                 let met = barrier.clone();
                 let pause = move || {
                     let met = met.clone();
-                    async move { drop(met.wait().await) }
+                    async move {
+                        met.wait().await;
+                    }
                 };
                 let bringing = bring(shore.sink().await, events.clone());
                 let run = stock.consume(shore.feed().await, pause, bringing);
