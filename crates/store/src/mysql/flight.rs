@@ -1,12 +1,14 @@
 //! The hot rows in flight as a lease row names them: ` seq:until seq:until `, each between spaces.
 
+use std::fmt::Write as _;
+
 use event::Millis;
 
 /// Writes which rows are in flight, and until when.
 pub(super) fn write(rows: &[(i64, Millis)]) -> String {
-    let mut text = String::new();
+    let mut text = String::with_capacity(rows.len() * 24);
     for (seq, until) in rows {
-        text += &format!(" {seq}:{}", until.0);
+        write!(text, " {seq}:{}", until.0).expect("a text takes whatever is written");
     }
     if !text.is_empty() {
         text.push(' ');
