@@ -4,6 +4,5 @@ mod http;
 mod journey;
 mod kafka;
 mod nats;
-mod rabbitmq;
 mod redis;
 mod rocketmq;
