@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker::manner::{Manner, Subscription};
-use event::{Answer, Cause, Delivery, Event, EventId, Feed, Refusal, Sink};
+use event::{Answer, Cause, Delivery, Event, EventId, Feed, Refusal, Sequence, Sink};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -37,7 +37,7 @@ impl<'a> Passage<'a> {
         Passage { quay, group, topic }
     }
 
-    /// Makes events of some keys, which take turns.
+    /// Makes events of some keys, which take turns, numbered as an outbox does.
     pub(super) fn events(&self, keys: usize, each: usize) -> Vec<Event> {
         self.of_keys("key", keys, each)
     }
@@ -46,7 +46,9 @@ impl<'a> Passage<'a> {
     pub(super) fn of_keys(&self, word: &str, keys: usize, each: usize) -> Vec<Event> {
         let one = |n: usize| {
             let payload = format!("{{\"n\": {n}}}");
-            Event::new(&*self.topic, "Counted", payload).key(format!("{word}-{}", n % keys))
+            let event = Event::new(&*self.topic, "Counted", payload);
+            let event = event.key(format!("{word}-{}", n % keys));
+            Event { sequence: Sequence::of(n as i64 + 1), ..event }
         };
         (0..keys * each).map(one).collect()
     }
