@@ -138,7 +138,7 @@ mod tests {
             for (picture, ratios) in tables {
                 let there = std::fs::read_to_string(page.with_file_name(format!("{picture}.svg")));
                 let same = there.unwrap() == draw(&ratios).unwrap();
-                assert!(same, "draw {picture} anew: cargo xtask bench chart docs/benchmarks/{name}");
+                assert!(same, "draw {picture} anew: bench chart docs/benchmarks/{name}");
             }
         }
     }
