@@ -1,11 +1,12 @@
 //! One side of the comparison: a store, three relays with two lanes each, and every claim so far.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use event::{
     Begun, Cause, Claim, Code, Counts, Event, EventId, Fence, Filter, InboxEnd, Keep, Listed,
-    Millis, Order, Page, Payload, Requeued, Settled, Source, Status, Swept, Topics, Want,
+    Millis, Order, Page, Payload, Requeued, Sequence, Settled, Source, Status, Swept, Topics, Want,
 };
 use store::{Lane, Outbox};
 use uuid::Uuid;
@@ -17,7 +18,7 @@ use crate::session::Session;
 const TOPICS: [&str; 3] = ["a.x", "a.y", "b.x"];
 const KINDS: [&str; 2] = ["Even", "Odd"];
 
-/// What a side answered. Addresses and fences are its own affair.
+/// What a side answered. Addresses, fences and numbers are its own affair.
 #[derive(Debug, PartialEq)]
 pub(super) enum Answer {
     Nothing,
@@ -72,6 +73,8 @@ pub(super) struct Side {
     /// Relays that fell asleep and were replaced. What they held may still be settled, late.
     asleep: Vec<Seat>,
     events: Vec<EventId>,
+    /// Where each event stood in line when it was first claimed.
+    stood: HashMap<EventId, Option<Sequence>>,
     held: Vec<Held>,
     begun: Vec<(String, EventId, Fence)>,
     /// A transaction that is none of the outbox's.
@@ -81,8 +84,16 @@ pub(super) struct Side {
 impl Side {
     pub(super) async fn new(ground: Box<dyn Ground>) -> Side {
         let seats = vec![seat(&*ground).await, seat(&*ground).await, seat(&*ground).await];
-        let (asleep, events, held, begun) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Side { ground, seats, asleep, events, held, begun, elsewhere: None }
+        Side {
+            ground,
+            seats,
+            asleep: Vec::new(),
+            events: Vec::new(),
+            stood: HashMap::new(),
+            held: Vec::new(),
+            begun: Vec::new(),
+            elsewhere: None,
+        }
     }
 
     pub(super) async fn close(mut self) {
@@ -188,11 +199,22 @@ impl Side {
     async fn claim(&mut self, relay: usize, lane: usize, want: Want) -> Answer {
         let lane = self.seats[relay].lanes[lane].clone();
         let claims = lane.claim(&want).await.expect("the store hands out");
-        let told =
-            |claim: &Claim| (claim.event.clone(), claim.due, claim.attempt, claim.unexplained);
+        let told = |claim: &Claim| {
+            let event = self.numbered(claim.event.clone());
+            (event, claim.due, claim.attempt, claim.unexplained)
+        };
         let told = claims.iter().map(told).collect();
         self.held.extend(claims.into_iter().map(|claim| Held { claim, lane: lane.clone() }));
         Answer::Claimed(told)
+    }
+
+    /// Tells of an event's sequence what both sides must agree on: whether it has one, and 1 as long
+    /// as it is the one that it had.
+    fn numbered(&mut self, mut event: Event) -> Event {
+        let stood = *self.stood.entry(event.id).or_insert(event.sequence);
+        let same = if event.sequence == stood { 1 } else { 2 };
+        event.sequence = event.sequence.and_then(|_| Sequence::of(same));
+        event
     }
 
     /// Settles claims, named from the newest back, through the lane of the first or another.
