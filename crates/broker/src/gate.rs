@@ -56,6 +56,11 @@ impl Gate {
         }
     }
 
+    /// Takes a place if one is free.
+    pub fn try_enter(&self) -> Option<Pass<'_>> {
+        self.take().then(|| Pass { gate: self })
+    }
+
     fn take(&self) -> bool {
         let mut state = self.state();
         let taken = state.out < state.width.now();

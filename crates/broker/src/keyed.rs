@@ -13,7 +13,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::gate::Gate;
+use crate::gate::{Gate, Pass};
 use crate::width::Signal;
 
 /// An answer, and what it tells about the destination's load.
@@ -58,7 +58,7 @@ where
 }
 
 /// Returns the places of each key's events, in order. An event without a key is a line of its own.
-fn lines(events: &[Event]) -> Vec<Vec<usize>> {
+pub(crate) fn lines(events: &[Event]) -> Vec<Vec<usize>> {
     let mut lines: Vec<Vec<usize>> = Vec::new();
     let mut of_key: HashMap<&str, usize> = HashMap::new();
     for (place, event) in events.iter().enumerate() {
@@ -107,12 +107,7 @@ impl<'a> Batch<'a, '_> {
     where
         F: Future<Output = Offered>,
     {
-        let pass = tokio::select! {
-            biased;
-            () = self.stop.cancelled() => return Err(Refusal::Held),
-            () = sleep_until(self.until) => return Err(Refusal::Held),
-            pass = self.gate.enter() => pass,
-        };
+        let Some(pass) = self.enter().await else { return Err(Refusal::Held) };
         if let Some(cause) = self.down() {
             return Err(Refusal::Down(cause));
         }
@@ -123,6 +118,23 @@ impl<'a> Batch<'a, '_> {
         }
         pass.leave(signal);
         answer
+    }
+
+    /// Waits for a place, as long as anything may be offered. Whoever finds one at once has to watch
+    /// neither the stop nor the clock.
+    async fn enter(&self) -> Option<Pass<'_>> {
+        if self.stop.is_cancelled() || Instant::now() >= self.until {
+            return None;
+        }
+        if let Some(pass) = self.gate.try_enter() {
+            return Some(pass);
+        }
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => None,
+            () = sleep_until(self.until) => None,
+            pass = self.gate.enter() => Some(pass),
+        }
     }
 
     fn down(&self) -> Option<Cause> {

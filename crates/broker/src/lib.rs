@@ -29,5 +29,7 @@ pub mod rocketmq;
 #[cfg(feature = "stdout")]
 pub mod stdout;
 pub mod traits;
+#[cfg(feature = "redis")]
+mod waves;
 pub mod webhook;
 pub mod width;

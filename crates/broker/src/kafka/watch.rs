@@ -8,6 +8,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::Message;
 use rdkafka::producer::{DeliveryResult, ProducerContext};
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use super::slots::{Put, Slot};
 
@@ -15,7 +16,11 @@ use super::slots::{Put, Slot};
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     state: Mutex<State>,
+    /// Rung at a fault.
     changed: Notify,
+    /// Rung at every answer too, for those who wait for room. Whoever waits for a fault must not
+    /// wake for each of them.
+    moved: Notify,
 }
 
 /// What is known of one producer.
@@ -37,9 +42,14 @@ impl Watch {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next answer or fault.
-    pub(super) async fn progress(&self) {
-        self.changed.notified().await;
+    /// Waits for the next answer or fault from now on, also before it is polled.
+    pub(super) fn progress(&self) -> Notified<'_> {
+        self.moved.notified()
+    }
+
+    fn ring(&self) {
+        self.changed.notify_waiters();
+        self.moved.notify_waiters();
     }
 
     /// Waits until something is so.
@@ -63,7 +73,7 @@ impl ClientContext for Watch {
             state.cut |= line.contains("in state UP");
             state.last = told(line);
             drop(state);
-            self.changed.notify_waiters();
+            self.ring();
         }
     }
 
@@ -85,7 +95,7 @@ impl ClientContext for Watch {
             _ => {}
         }
         drop(state);
-        self.changed.notify_waiters();
+        self.ring();
     }
 }
 
@@ -94,14 +104,17 @@ impl ProducerContext for Watch {
 
     fn delivery(&self, result: &DeliveryResult<'_>, slot: Box<Slot>) {
         match result {
-            Ok(put) => slot.tell(Ok(Put { partition: put.partition(), offset: put.offset() })),
+            Ok(put) => {
+                slot.tell(Ok(Put { partition: put.partition(), offset: put.offset() }));
+                self.moved.notify_waiters();
+            }
             Err((error, _)) => {
                 self.state().failed = true;
                 let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown);
                 slot.tell(Err(code));
+                self.ring();
             }
         }
-        self.changed.notify_waiters();
     }
 }
 

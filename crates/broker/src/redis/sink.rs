@@ -1,22 +1,24 @@
-//! The sink `redis`: one `XADD` per event, many under way on one connection; the id of the entry is
-//! the receipt.
+//! The sink `redis`: one `XADD` per event, in pipelines on one connection; the id of the entry is the
+//! receipt.
 //!
 //! It never tries again by itself, never trims, and makes a stream with its first entry.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::vec::IntoIter;
 
 use async_trait::async_trait;
 use event::{Answer, Cause, Code, Event, Inspection, Receipt, Refusal, Sink};
-use redis::cmd;
+use redis::{Cmd, Pipeline, RedisResult, cmd};
 use tokio::time::{Instant, timeout_at};
 
-use super::link::Link;
+use super::link::{Line, Link};
 use super::{Options, entry, inspect, refusal};
 use crate::gate::Gate;
-use crate::keyed::{self, Offered};
+use crate::keyed::Offered;
 use crate::manner::{Manner, Naming};
+use crate::waves;
 use crate::width::Signal;
 
 /// How many streams are remembered for the next look at them.
@@ -40,48 +42,68 @@ impl Redis {
         Ok(Redis { link, topic, manner, gate, seen: Mutex::default() })
     }
 
-    async fn offer(&self, event: &Event) -> Offered {
-        match self.add(event).await {
-            Ok((receipt, signal)) => (Ok(receipt), signal),
+    /// Adds events of different keys in one pipeline.
+    async fn offer(&self, events: Vec<&Event>) -> Vec<Offered> {
+        let filled = events.iter().map(|event| entry::fill(event, &self.manner.source));
+        let filled: Vec<_> = filled.map(|filled| filled.map_err(Refusal::Reject)).collect();
+        let until = Instant::now() + self.manner.timeout;
+        let line = match timeout_at(until, self.link.line()).await {
+            Ok(Ok(line)) => line,
+            Ok(Err(refusal)) => return unwritten(&filled, &refusal),
+            Err(_) => return unwritten(&filled, &self.absent()),
+        };
+        let (mut pipeline, mut asked) = (Pipeline::with_capacity(events.len()), Vec::new());
+        pipeline.ignore_errors();
+        for (event, filled) in events.iter().zip(filled) {
+            let stream = self.topic.of(event);
+            let adding = filled.and_then(|fields| adding(&stream, &fields, line.largest));
+            asked.push(adding.map(|adding| {
+                pipeline.add_command(adding);
+                self.see(&stream);
+                stream
+            }));
+        }
+        let offered = self.add(&line, &pipeline, asked, until).await;
+        if offered.iter().any(|(answer, _)| matches!(answer, Err(Refusal::Unknown(_)))) {
+            self.link.forget(&line).await;
+        }
+        offered
+    }
+
+    /// Runs a pipeline that has one command for each stream of `asked`.
+    async fn add(
+        &self,
+        line: &Line,
+        pipeline: &Pipeline,
+        asked: Vec<Result<String, Refusal>>,
+        until: Instant,
+    ) -> Vec<Offered> {
+        let (began, mut connection) = (Instant::now(), line.connection.clone());
+        let told = match pipeline.is_empty() {
+            true => Ok(Ok(Vec::new())),
+            false => timeout_at(until, pipeline.query_async(&mut connection)).await,
+        };
+        let (host, took) = (&self.link.host, began.elapsed());
+        let (told, silence) = match told {
+            Ok(Ok(told)) => (told, None),
+            Ok(Err(error)) => (Vec::new(), Some(error)),
+            Err(_) => (Vec::new(), None),
+        };
+        let mut told: IntoIter<RedisResult<String>> = told.into_iter();
+        let mut judged = |stream: String| match (told.next(), &silence) {
+            (Some(Ok(id)), _) => Ok(Receipt { broker_id: Some(format!("{stream}:{id}")) }),
+            (Some(Err(error)), _) => Err(refusal::judge(&error, &stream, host)),
+            (None, Some(error)) => Err(refusal::judge(error, &stream, host)),
+            (None, None) => Err(refusal::late(host)),
+        };
+        let offered = |asked: Result<String, Refusal>| match asked.and_then(&mut judged) {
+            Ok(receipt) => (Ok(receipt), Signal::Good(took)),
             Err(refusal) => {
                 let signal = refusal::load(&refusal);
                 (Err(refusal), signal)
             }
-        }
-    }
-
-    async fn add(&self, event: &Event) -> Result<(Receipt, Signal), Refusal> {
-        let stream = self.topic.of(event);
-        let fields = entry::fill(event, &self.manner.source).map_err(Refusal::Reject)?;
-        let until = Instant::now() + self.manner.timeout;
-        let line = timeout_at(until, self.link.line()).await.map_err(|_| self.absent())??;
-        if let Some((name, value)) = fields.iter().find(|(_, value)| value.len() > line.largest) {
-            let detail = format!(
-                "{stream}: {name} has {} bytes; the limit is {}: raise proto-max-bulk-len, or \
-                 store it elsewhere and put a reference",
-                value.len(),
-                line.largest
-            );
-            return Err(Refusal::Reject(Cause::new(Code::TooLarge, detail)));
-        }
-        self.see(&stream);
-        let mut adding = cmd("XADD");
-        adding.arg(&stream).arg("*");
-        for (name, value) in &fields {
-            adding.arg(name).arg(value);
-        }
-        let (began, mut connection) = (Instant::now(), line.connection.clone());
-        let answer = timeout_at(until, adding.query_async::<String>(&mut connection)).await;
-        let answer = match answer {
-            Ok(Ok(id)) => Ok(id),
-            Ok(Err(error)) => Err(refusal::judge(&error, &stream, &self.link.host)),
-            Err(_) => Err(refusal::late(&self.link.host)),
         };
-        if let Err(Refusal::Unknown(_)) = &answer {
-            self.link.forget(&line).await;
-        }
-        let broker_id = Some(format!("{stream}:{}", answer?));
-        Ok((Receipt { broker_id }, Signal::Good(began.elapsed())))
+        asked.into_iter().map(offered).collect()
     }
 
     /// Nothing was written, because there is no connection.
@@ -98,6 +120,33 @@ impl Redis {
     }
 }
 
+/// Writes the command that adds an entry, if the server takes values as large as its own.
+fn adding(stream: &str, fields: &[(String, Vec<u8>)], largest: usize) -> Result<Cmd, Refusal> {
+    if let Some((name, value)) = fields.iter().find(|(_, value)| value.len() > largest) {
+        let detail = format!(
+            "{stream}: {name} has {} bytes; the limit is {largest}: raise proto-max-bulk-len, or \
+             store it elsewhere and put a reference",
+            value.len(),
+        );
+        return Err(Refusal::Reject(Cause::new(Code::TooLarge, detail)));
+    }
+    let mut adding = cmd("XADD");
+    adding.arg(stream).arg("*");
+    for (name, value) in fields {
+        adding.arg(name).arg(value);
+    }
+    Ok(adding)
+}
+
+/// Answers for what was never written: what can be no entry is rejected all the same.
+fn unwritten<T>(filled: &[Result<T, Refusal>], refusal: &Refusal) -> Vec<Offered> {
+    let answer = |filled: &Result<T, Refusal>| match filled {
+        Ok(_) => (Err(refusal.clone()), refusal::load(refusal)),
+        Err(reject) => (Err(reject.clone()), refusal::load(reject)),
+    };
+    filled.iter().map(answer).collect()
+}
+
 impl fmt::Debug for Redis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redis").field("host", &self.link.host).finish_non_exhaustive()
@@ -108,7 +157,7 @@ impl fmt::Debug for Redis {
 impl Sink for Redis {
     async fn publish(&self, events: &[Event]) -> Vec<Answer> {
         let until = self.manner.until();
-        keyed::publish(events, &self.gate, &until, |event| self.offer(event)).await
+        waves::publish(events, &self.gate, &until, |wave| self.offer(wave)).await
     }
 
     async fn probe(&self) -> Result<(), Refusal> {
