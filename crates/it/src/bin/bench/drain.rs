@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use event::{Answer, Backoff, Event, Policy, Receipt, Refusal, Sink, Source, Topics};
 use relay::{Lane, Options, SystemClock};
 use store::{Outbox, Setup, Strategy};
+use tokio::task::JoinSet;
 
 use tally::{Counted, Tally};
 
@@ -104,9 +105,15 @@ async fn run(url: &str, events: usize, how: How, sink: Arc<dyn Sink>) -> Result<
         lane(Arc::new(Counted { inner, tally: tally.clone() }), sink.clone(), how)
     };
     let lanes: Vec<Lane> = outboxes.iter().map(over).collect();
-    let running = lanes.iter().map(|lane| lane.run(&tally.stop));
-    let ended = futures_util::future::try_join_all(running).await;
-    ended.map_err(|cause| anyhow::anyhow!("{cause}"))?;
+    // As tasks of their own, which the product makes of them.
+    let mut running = JoinSet::new();
+    for lane in lanes {
+        let stop = tally.stop.clone();
+        running.spawn(async move { lane.run(&stop).await });
+    }
+    while let Some(ended) = running.join_next().await {
+        ended?.map_err(|cause| anyhow::anyhow!("{cause}"))?;
+    }
     let seen = std::mem::take(&mut *tally.seen());
     let sent = outboxes[0].catalog().count().await?.sent - before;
     ensure!(sent == seen.settled as u64, "{sent} rows were sent, {} settled", seen.settled);
