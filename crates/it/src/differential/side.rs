@@ -208,8 +208,8 @@ impl Side {
         Answer::Claimed(told)
     }
 
-    /// Tells of an event's sequence what both sides must agree on: whether it has one, and 1 as long
-    /// as it is the one that it had.
+    /// Tells of an event's sequence what both sides must agree on: whether it has one, and 1 as
+    /// long as it is the one that it had.
     fn numbered(&mut self, mut event: Event) -> Event {
         let stood = *self.stood.entry(event.id).or_insert(event.sequence);
         let same = if event.sequence == stood { 1 } else { 2 };
