@@ -34,10 +34,15 @@ impl Stretches {
     /// Returns where rows may have appeared below a lane's cursors.
     fn of(desk: &Desk, shards: &[u16]) -> Stretches {
         let mut all = Stretches::default();
-        for shard in shards {
-            if let Some(part) = desk.known(*shard) {
-                all.add(*shard, &part.below, part.hand.cursor());
-            }
+        let parts = || shards.iter().filter_map(|shard| Some((*shard, desk.known(*shard)?)));
+        for (shard, part) in parts() {
+            all.add(shard, &part.below, part.hand.cursor());
+        }
+        let seen: usize = parts().map(|(_, part)| part.below.seen_count()).sum();
+        match all.window {
+            // No number is missing, however many they are.
+            Some((low, high)) if usize::try_from(high - low) == Ok(seen) => all.window = None,
+            _ => all.seen = parts().flat_map(|(_, part)| part.below.seen()).collect(),
         }
         all
     }
@@ -46,7 +51,6 @@ impl Stretches {
     fn add(&mut self, shard: u16, below: &Below, to: i64) {
         let (before, window) = (self.pending.len(), below.window(to));
         self.pending.extend(below.pending());
-        self.seen.extend(below.seen());
         if window.is_some() || self.pending.len() > before {
             self.shards.insert(shard);
         }
@@ -190,6 +194,7 @@ pub(super) async fn peek(
             let part = desk.part(*shard);
             if let Some(to) = part.below.ripe(part.hand.cursor()) {
                 stretches.add(*shard, &part.below, to);
+                stretches.seen.extend(part.below.seen());
                 ripe.insert(*shard, to);
             }
         }

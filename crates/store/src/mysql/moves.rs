@@ -1,7 +1,7 @@
 //! Where rows go: copied first, then taken out of where they stood, by primary key. The tallies of
 //! their shards are open all the while, so nobody else moves them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use event::{Millis, Shelf};
@@ -33,6 +33,22 @@ fn place(at: usize) -> Value {
     i64::try_from(at).unwrap_or(i64::MAX).into()
 }
 
+/// Returns hot rows shard by shard, so many at a time.
+fn by_shard<T>(rows: Vec<(u16, T)>) -> Vec<(u16, Vec<T>)> {
+    let mut shards: BTreeMap<u16, Vec<Vec<T>>> = BTreeMap::new();
+    for (shard, row) in rows {
+        let parts = shards.entry(shard).or_default();
+        match parts.last_mut() {
+            Some(part) if part.len() < AT_ONCE => part.push(row),
+            _ => parts.push(vec![row]),
+        }
+    }
+    shards
+        .into_iter()
+        .flat_map(|(of, parts)| parts.into_iter().map(move |part| (of, part)))
+        .collect()
+}
+
 impl MySql {
     /// Takes rows out of where they stood.
     pub(super) async fn drop_rows(
@@ -41,12 +57,48 @@ impl MySql {
         shelf: Shelf,
         keys: Vec<Vec<Value>>,
     ) -> Result<(), Fault> {
-        let sql = match shelf {
-            Shelf::Hot => &self.sql.drop_hot,
-            Shelf::Later => &self.sql.drop_later,
+        if shelf == Shelf::Later {
+            for some in keys.chunks(AT_ONCE) {
+                self.sql.drop_later.ask().rows(some.to_vec()).run(&mut *conn).await?;
+            }
+            return Ok(());
+        }
+        let key = |key: &Vec<Value>| match key[..] {
+            [Value::Int(Some(seq)), Value::Int(Some(shard))] => (shard as u16, seq),
+            _ => panic!("a hot row has a number and a shard"),
         };
-        for some in keys.chunks(AT_ONCE) {
-            sql.ask().rows(some.to_vec()).run(&mut *conn).await?;
+        let rows = keys.iter().map(key).collect();
+        self.drop_hot(conn, rows).await
+    }
+
+    /// Takes hot rows out, shard by shard.
+    async fn drop_hot(
+        &self,
+        conn: &mut MySqlConnection,
+        rows: Vec<(u16, i64)>,
+    ) -> Result<(), Fault> {
+        for (shard, seqs) in by_shard(rows) {
+            self.sql.drop_hot.ask().give(shard).list(seqs).run(&mut *conn).await?;
+        }
+        Ok(())
+    }
+
+    /// Copies hot rows into the history, shard by shard.
+    async fn keep_hot(
+        &self,
+        conn: &mut MySqlConnection,
+        rows: &[(usize, &End<Option<String>>)],
+        now: Millis,
+    ) -> Result<(), Fault> {
+        let row = |(_, end): &(usize, &End<Option<String>>)| {
+            (end.address.shard, (end.address.number, end.said.clone()))
+        };
+        for (shard, rows) in by_shard(rows.iter().map(row).collect()) {
+            let (seqs, ids): (Vec<i64>, Vec<Option<String>>) = rows.into_iter().unzip();
+            // Where no destination called them anything, one nothing is enough.
+            let ids = if ids.iter().any(Option::is_some) { ids } else { vec![None] };
+            let ask = self.sql.done_hot.ask().give(now.0).give(shard).list(seqs).list(ids);
+            ask.run(&mut *conn).await?;
         }
         Ok(())
     }
@@ -102,6 +154,7 @@ impl MySql {
 #[async_trait]
 impl Moves for MySql {
     const ONE_STROKE: bool = false;
+    const ONE_COMMIT: bool = true;
 
     async fn open(
         &self,
@@ -119,9 +172,11 @@ impl Moves for MySql {
             return Ok(Kept::default());
         }
         ours.sort_by_key(|one| one.shard);
-        let row = |one: &Owned| vec![one.shard.into(), one.mark.0.into(), one.done.into()];
         let ask = self.sql.settle.ask().give(now).give(owner);
-        let found = ask.rows(ours.iter().map(row).collect()).run(&mut *conn).await?;
+        let ask = ask.list(ours.iter().map(|one| one.shard));
+        let ask = ask.list(ours.iter().map(|one| one.mark.0));
+        let ask = ask.list(ours.iter().map(|one| one.done));
+        let found = ask.run(&mut *conn).await?;
         let told = i64::try_from(found.last_insert_id()).unwrap_or(0);
         if told == 0 && now.is_none() && found.rows_affected() > 0 {
             return Err(broken(
@@ -148,18 +203,16 @@ impl Moves for MySql {
         now: Millis,
     ) -> Result<(), Fault> {
         let rows = ordered(rows);
-        let sql = match shelf {
-            Shelf::Hot => &self.sql.done_hot,
-            Shelf::Later => &self.sql.done_later,
-        };
-        for some in rows.chunks(AT_ONCE).filter(|_| history) {
-            let row = |(_, end): &(usize, &End<Option<String>>)| {
-                let mut row = key(shelf, end);
-                row.push(end.said.clone().into());
-                row
-            };
-            let named = some.iter().map(row).collect();
-            sql.ask().give(now.0).rows(named).run(&mut *conn).await?;
+        if history && shelf == Shelf::Hot {
+            self.keep_hot(conn, &rows, now).await?;
+        } else if history {
+            for some in rows.chunks(AT_ONCE) {
+                let row = |(_, end): &(usize, &End<Option<String>>)| {
+                    vec![end.address.number.into(), end.said.clone().into()]
+                };
+                let named = some.iter().map(row).collect();
+                self.sql.done_later.ask().give(now.0).rows(named).run(&mut *conn).await?;
+            }
         }
         let keys = rows.iter().map(|(_, end)| key(shelf, end)).collect();
         self.drop_rows(conn, shelf, keys).await

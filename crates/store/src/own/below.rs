@@ -51,6 +51,11 @@ impl Below {
         self.seen.iter().copied()
     }
 
+    /// Counts them.
+    pub(crate) fn seen_count(&self) -> usize {
+        self.seen.len()
+    }
+
     /// Returns which of the rows up to the cursor that are there were not looked at.
     pub(crate) fn unseen(&self, there: &[i64], cursor: i64) -> Vec<i64> {
         let unseen = |seq: &&i64| match **seq > self.floor {

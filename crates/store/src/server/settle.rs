@@ -1,6 +1,6 @@
 //! Settling: the tallies first, then each row to where its outcome takes it, by primary key.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use event::{
@@ -17,7 +17,10 @@ use super::work::{Commit, Scope, Work};
 use crate::own::Holding;
 
 /// The rows whose outcomes are being written down: no outcome is written twice.
-pub(super) type Ending = HashSet<Address>;
+pub(super) type Ending = hashbrown::HashSet<Address>;
+
+/// How often a settlement waits for a claim that was asked for and has not begun.
+const PATIENCE: u32 = 4;
 
 /// Settles for one lane, together with the others who wait to.
 pub(super) async fn settle<D: Dialect>(
@@ -31,20 +34,38 @@ pub(super) async fn settle<D: Dialect>(
         Turn::Told(settled) => return settled,
         Turn::Lead(lead) => lead,
     };
-    loop {
-        let mut rows = 0;
-        let welcome = |ends: &Vec<Settlement>| {
-            rows += ends.len();
-            rows <= ROWS
+    let mut patience = PATIENCE;
+    while patience > 0 && asks.joins_claim() {
+        lead = match lead.told_until(asks.claims.company().until()).await {
+            Turn::Told(settled) => return settled,
+            Turn::Lead(lead) => lead,
         };
-        let groups: Vec<Vec<Settlement>> =
-            lead.questions(welcome).into_iter().map(std::mem::take).collect();
+        match (asks.takes_along(), asks.claims.is_asked()) {
+            (true, _) => {}
+            (false, true) => patience -= 1,
+            (false, false) => asks.went_apart(),
+        }
+    }
+    lead.gather().await;
+    loop {
+        let mut groups = lead.questions(few());
+        let groups: Vec<Vec<Settlement>> = groups.drain(..).map(std::mem::take).collect();
         if groups.is_empty() {
             return lead.told().await;
         }
-        if let Some(settled) = lead.tell(settle_all(base, lane, groups).await) {
+        let company = if asks.is_busy() { groups.len() } else { 0 };
+        if let Some(settled) = lead.tell(settle_all(base, lane, groups).await, company) {
             return settled;
         }
+    }
+}
+
+/// Welcomes as many outcomes as are settled together.
+pub(super) fn few() -> impl FnMut(&Vec<Settlement>) -> bool {
+    let mut rows = 0;
+    move |ends| {
+        rows += ends.len();
+        rows <= ROWS
     }
 }
 
@@ -54,16 +75,10 @@ async fn settle_all<D: Dialect>(
     lane: usize,
     groups: Vec<Vec<Settlement>>,
 ) -> Result<Vec<Settled>, StoreError> {
-    let counts: Vec<usize> = groups.iter().map(Vec::len).collect();
-    let mut settling = Settling::new(base, lane, groups.into_iter().flatten().collect());
-    let kept = match settling.fresh.contains(&true) {
-        true => base.work(&mut settling).await,
-        false => Ok(Kept::default()),
-    };
-    match kept {
+    let mut settling = Settling::new(base, lane, groups);
+    match settling.write(base).await {
         Ok(kept) => {
-            let settled = settling.answers(&kept, &counts);
-            base.outcomes().push((settling, kept));
+            let settled = settling.end(base, kept);
             if let Ok(turn) = base.turn.try_acquire() {
                 take_in(base, &turn);
             }
@@ -103,6 +118,8 @@ pub(super) struct Settling {
     era: u64,
     lane: usize,
     ends: Vec<Settlement>,
+    /// How many of them each who asks brought.
+    counts: Vec<usize>,
     /// Which of them are in flight, each under the fence that it was given.
     fresh: Vec<bool>,
     /// The shards of those, with what their tallies must show.
@@ -113,7 +130,13 @@ pub(super) struct Settling {
 }
 
 impl Settling {
-    fn new<D: Dialect>(base: &Base<D>, lane: usize, ends: Vec<Settlement>) -> Settling {
+    pub(super) fn new<D: Dialect>(
+        base: &Base<D>,
+        lane: usize,
+        groups: Vec<Vec<Settlement>>,
+    ) -> Settling {
+        let counts: Vec<usize> = groups.iter().map(Vec::len).collect();
+        let ends: Vec<Settlement> = groups.into_iter().flatten().collect();
         let holding = base.holding();
         let era = holding.era;
         let mut ending = base.ending();
@@ -128,7 +151,27 @@ impl Settling {
             fresh.is_some()
         };
         let fresh = ends.iter().map(fresh).collect();
-        Settling { era, lane, ends, fresh, marks, behind, doubted: false }
+        Settling { era, lane, ends, counts, fresh, marks, behind, doubted: false }
+    }
+
+    /// Writes the outcomes down by themselves.
+    pub(super) async fn write<D: Dialect>(&mut self, base: &Base<D>) -> Result<Kept, StoreError> {
+        match self.fresh.contains(&true) {
+            true => base.work(self).await,
+            false => Ok(Kept::default()),
+        }
+    }
+
+    /// Ends what was written down; it is to be taken in. Answers each who asked.
+    pub(super) fn end<D: Dialect>(self, base: &Base<D>, kept: Kept) -> Vec<Settled> {
+        let settled = self.answers(&kept);
+        base.outcomes().push((self, kept));
+        settled
+    }
+
+    /// Tells whether it may or may not have been written down.
+    pub(super) fn is_doubted(&self) -> bool {
+        self.doubted
     }
 
     fn fresh(&self) -> impl Iterator<Item = (&Settlement, &(u32, Vec<Moment>))> {
@@ -179,10 +222,10 @@ impl Settling {
         base.db.open(conn, base.now(), &base.owner, &self.owned(), &back).await
     }
 
-    /// Answers for as many outcomes at a time as `counts` says.
-    fn answers(&self, kept: &Kept, counts: &[usize]) -> Vec<Settled> {
+    /// Answers each who asked.
+    fn answers(&self, kept: &Kept) -> Vec<Settled> {
         let mut ends = self.ends.iter().zip(&self.fresh);
-        let settled = counts.iter().map(|count| {
+        let settled = self.counts.iter().map(|count| {
             let ends = ends.by_ref().take(*count);
             let stale =
                 ends.filter(|(end, fresh)| !*fresh || !kept.shards.contains(&end.address.shard));
@@ -218,7 +261,7 @@ impl Settling {
     }
 
     /// Drops the shards of which it is in doubt what was settled.
-    fn let_go<D: Dialect>(self, base: &Base<D>, turn: &Turned<'_>) {
+    pub(super) fn let_go<D: Dialect>(self, base: &Base<D>, turn: &Turned<'_>) {
         take_in(base, turn);
         let (mut holding, mut ending) = (base.holding(), base.ending());
         for (end, _) in self.fresh() {
