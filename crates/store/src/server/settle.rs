@@ -40,6 +40,10 @@ pub(super) async fn settle<D: Dialect>(
             Turn::Told(settled) => return settled,
             Turn::Lead(lead) => lead,
         };
+        if !asks.settlements.is_asked() {
+            // A claim has taken it along.
+            return lead.told().await;
+        }
         match (asks.takes_along(), asks.claims.is_asked()) {
             (true, _) => {}
             (false, true) => patience -= 1,
