@@ -277,6 +277,7 @@ mod tests {
         assert_eq!(first.questions(|_| true).len(), 2);
         std::thread::sleep(Duration::from_millis(2));
         assert_eq!(first.tell(Ok(vec![10, 20]), 2), Some(Ok(10)));
+        assert!(matches!(second.await, Turn::Told(Ok(20))));
         drop(first);
 
         let Turn::Lead(mut first) = together.ask(3, &turn).await else { panic!("nobody else") };
