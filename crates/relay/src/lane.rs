@@ -164,8 +164,9 @@ impl Lane {
         apart: &mut u32,
         ending: &Ending,
     ) -> Result<Next, StoreError> {
+        let beside = *apart == 0;
         *apart = apart.saturating_sub(1);
-        while owed.next == Next::Beside && *apart == 0 && !ending.stop.is_cancelled() {
+        while beside && owed.next == Next::Beside && !ending.stop.is_cancelled() {
             let (settled, turned) = join(self.settle(&owed, ending), self.turn(ending)).await;
             let Ok(Some(next)) = turned else {
                 *apart = Lane::APART;

@@ -126,12 +126,54 @@ async fn where_little_waits_a_turn_is_settled_before_the_next_one_claims() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_claim_in_vain_beside_a_settlement_turns_are_taken_apart() {
-    let mut world = World::new([claims(2), claims(0), claims(2), claims(2)]);
+async fn after_a_claim_in_vain_beside_a_settlement_so_many_turns_are_taken_apart() {
+    let batches = [2, 0].into_iter().chain([2; 18]).map(claims);
+    let mut world = World::new(batches);
     world.lane.options.batch = 2;
     *world.source.settle_takes.lock().unwrap() = 5 * SECOND;
-    world.run_until_settled(6).await;
-    assert_eq!(world.source.settled_by_claim(), [0, 2, 4]);
+    world.run_until_settled(38).await;
+    let apart = (0..=17).map(|turns| 2 * turns);
+    assert_eq!(world.source.settled_by_claim(), apart.chain([34]).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_waits_for_a_settlement_and_for_the_turn_beside_it() {
+    let mut world = World::new([claims(2), claims(2), claims(2)]);
+    world.lane.options.batch = 2;
+    *world.source.settle_takes.lock().unwrap() = 5 * SECOND;
+    let stop = CancellationToken::new();
+    let running = world.spawn(&stop);
+    until(|| world.sink.offered.load(Ordering::SeqCst) >= 4).await;
+    assert_eq!(world.source.outcomes(), [], "the first turn is being settled");
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    assert_eq!(world.source.outcomes().len(), 4, "nothing more is claimed");
+    assert!(world.source.released.load(Ordering::SeqCst));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_beside_a_settlement_that_finds_the_destination_down_rests_the_lane() {
+    let mut world = World::new([claims(2), claims(2), claims(2)]);
+    world.lane.options.batch = 2;
+    let (fine, down) = (Receipt { broker_id: None }, Refusal::Down(cause(Code::SinkDown)));
+    world.sink.answer([Ok(fine.clone()), Ok(fine), Err(down.clone()), Err(down)]);
+    world.sink.up.store(false, Ordering::SeqCst);
+    let stop = CancellationToken::new();
+    let running = world.spawn(&stop);
+    world.sink.until_probed(3).await;
+    assert_eq!(world.source.claimed.load(Ordering::SeqCst), 2, "a resting lane claims nothing");
+    assert_eq!(world.source.outcomes().len(), 4);
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_could_not_be_written_down_beside_a_turn_is_left_to_the_lease() {
+    let mut world = World::new([claims(2), claims(2)]);
+    world.lane.options.batch = 2;
+    world.source.fail_settling.store(101, Ordering::SeqCst);
+    world.run_until_settled(2).await;
+    assert!(!world.source.released.load(Ordering::SeqCst), "what was published is handed over");
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,9 +14,7 @@ pub(super) fn write(rows: &[(i64, Millis)]) -> String {
 
 /// Writes which rows are in flight, until when, and in which claims.
 pub(super) fn write_named(rows: &[Named]) -> String {
-    between(rows, |text, named| {
-        write!(text, "{}:{}:{}", named.seq, named.until.0, named.fence.0)
-    })
+    between(rows, |text, named| write!(text, "{}:{}:{}", named.seq, named.until.0, named.fence.0))
 }
 
 fn between<Row>(rows: &[Row], word: impl Fn(&mut String, &Row) -> std::fmt::Result) -> String {

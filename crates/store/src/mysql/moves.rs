@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use event::{Millis, Shelf};
+use event::{Address, Millis, Shelf};
 use sqlx::MySqlConnection;
 
 use super::template::Value;
@@ -34,7 +34,7 @@ fn place(at: usize) -> Value {
 }
 
 /// Returns hot rows shard by shard, so many at a time.
-fn by_shard<T>(rows: Vec<(u16, T)>) -> Vec<(u16, Vec<T>)> {
+fn by_shard<T>(rows: impl Iterator<Item = (u16, T)>) -> Vec<(u16, Vec<T>)> {
     let mut shards: BTreeMap<u16, Vec<Vec<T>>> = BTreeMap::new();
     for (shard, row) in rows {
         let parts = shards.entry(shard).or_default();
@@ -50,35 +50,20 @@ fn by_shard<T>(rows: Vec<(u16, T)>) -> Vec<(u16, Vec<T>)> {
 }
 
 impl MySql {
-    /// Takes rows out of where they stood.
-    pub(super) async fn drop_rows(
+    /// Takes rows out of where they stood, hot ones shard by shard.
+    async fn drop_rows(
         &self,
         conn: &mut MySqlConnection,
-        shelf: Shelf,
-        keys: Vec<Vec<Value>>,
+        rows: impl Iterator<Item = Address> + Send,
     ) -> Result<(), Fault> {
-        if shelf == Shelf::Later {
-            for some in keys.chunks(AT_ONCE) {
-                self.sql.drop_later.ask().rows(some.to_vec()).run(&mut *conn).await?;
-            }
-            return Ok(());
-        }
-        let key = |key: &Vec<Value>| match key[..] {
-            [Value::Int(Some(seq)), Value::Int(Some(shard))] => (shard as u16, seq),
-            _ => panic!("a hot row has a number and a shard"),
-        };
-        let rows = keys.iter().map(key).collect();
-        self.drop_hot(conn, rows).await
-    }
-
-    /// Takes hot rows out, shard by shard.
-    async fn drop_hot(
-        &self,
-        conn: &mut MySqlConnection,
-        rows: Vec<(u16, i64)>,
-    ) -> Result<(), Fault> {
-        for (shard, seqs) in by_shard(rows) {
+        let (hot, later): (Vec<Address>, Vec<Address>) =
+            rows.partition(|address| address.shelf == Shelf::Hot);
+        for (shard, seqs) in by_shard(hot.iter().map(|at| (at.shard, at.number))) {
             self.sql.drop_hot.ask().give(shard).list(seqs).run(&mut *conn).await?;
+        }
+        for some in later.chunks(AT_ONCE) {
+            let named = some.iter().map(|at| vec![at.number.into()]).collect();
+            self.sql.drop_later.ask().rows(named).run(&mut *conn).await?;
         }
         Ok(())
     }
@@ -93,7 +78,7 @@ impl MySql {
         let row = |(_, end): &(usize, &End<Option<String>>)| {
             (end.address.shard, (end.address.number, end.said.clone()))
         };
-        for (shard, rows) in by_shard(rows.iter().map(row).collect()) {
+        for (shard, rows) in by_shard(rows.iter().map(row)) {
             let (seqs, ids): (Vec<i64>, Vec<Option<String>>) = rows.into_iter().unzip();
             // Where no destination called them anything, one nothing is enough.
             let ids = if ids.iter().any(Option::is_some) { ids } else { vec![None] };
@@ -214,8 +199,7 @@ impl Moves for MySql {
                 self.sql.done_later.ask().give(now.0).rows(named).run(&mut *conn).await?;
             }
         }
-        let keys = rows.iter().map(|(_, end)| key(shelf, end)).collect();
-        self.drop_rows(conn, shelf, keys).await
+        self.drop_rows(conn, rows.iter().map(|(_, end)| end.address)).await
     }
 
     async fn retry(
@@ -245,10 +229,7 @@ impl Moves for MySql {
             sql.ask().give(now.0).rows(named).run(&mut *conn).await?;
         }
         match shelf {
-            Shelf::Hot => {
-                let keys = rows.iter().map(|(_, end)| key(shelf, end)).collect();
-                self.drop_rows(conn, shelf, keys).await
-            }
+            Shelf::Hot => self.drop_rows(conn, rows.iter().map(|(_, end)| end.address)).await,
             Shelf::Later => Ok(()),
         }
     }
@@ -274,8 +255,7 @@ impl Moves for MySql {
             let named = some.iter().map(row).collect();
             sql.ask().give(now.0).rows(named).run(&mut *conn).await?;
         }
-        let keys = rows.iter().map(|(_, end)| key(shelf, end)).collect();
-        self.drop_rows(conn, shelf, keys).await
+        self.drop_rows(conn, rows.iter().map(|(_, end)| end.address)).await
     }
 
     async fn release(
@@ -301,11 +281,12 @@ impl Moves for MySql {
         let mut ordered: Vec<(i64, u16)> = rows.iter().map(|(shard, seq)| (*seq, *shard)).collect();
         ordered.sort_unstable();
         let key = |(seq, shard): &(i64, u16)| vec![(*seq).into(), (*shard).into()];
-        let keys: Vec<Vec<Value>> = ordered.iter().map(key).collect();
-        for some in keys.chunks(AT_ONCE) {
-            self.sql.lapse.ask().give(now.0).rows(some.to_vec()).run(&mut *conn).await?;
+        for some in ordered.chunks(AT_ONCE) {
+            let named = some.iter().map(key).collect();
+            self.sql.lapse.ask().give(now.0).rows(named).run(&mut *conn).await?;
         }
-        self.drop_rows(conn, Shelf::Hot, keys).await
+        let address = |(number, shard)| Address { shelf: Shelf::Hot, shard, number };
+        self.drop_rows(conn, ordered.into_iter().map(address)).await
     }
 
     async fn lapse_later(

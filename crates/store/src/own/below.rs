@@ -51,9 +51,13 @@ impl Below {
         self.seen.iter().copied()
     }
 
-    /// Counts them.
-    pub(crate) fn seen_count(&self) -> usize {
-        self.seen.len()
+    /// Counts those of them in a window. A cursor that goes back leaves others beyond it.
+    pub(crate) fn seen_in(&self, (low, high): (i64, i64)) -> usize {
+        let within = |seq: Option<&i64>| seq.is_none_or(|seq| (low + 1..=high).contains(seq));
+        match within(self.seen.first()) && within(self.seen.last()) {
+            true => self.seen.len(),
+            false => self.seen.range(low + 1..=high).count(),
+        }
     }
 
     /// Returns which of the rows up to the cursor that are there were not looked at.

@@ -16,7 +16,7 @@ use super::fault::Fault;
 use super::glance::{Glance, Glancing};
 use super::lane::{Asks, KeptGlance};
 use super::pick::Pick;
-use super::settle::{Kept, Settling, few, take_in};
+use super::settle::{Kept, Settling, joining, take_in};
 use super::sharing::share;
 use super::together::{ROWS, Taken, Turn, Turned};
 use super::work::{Commit, Scope, Work};
@@ -48,8 +48,8 @@ pub(super) async fn claim<D: Dialect>(
         let claims = claim_all(base, lane, asks, &lead.turn, since, &wants).await;
         let all = |(claims, want): (&Vec<Claim>, &Want)| claims.len() >= want.limit;
         let told = claims.iter().flatten().zip(&wants);
-        let company = told.filter(|told| all(*told)).count();
-        if let Some(claims) = lead.tell(claims, company) {
+        lead.expect(told.filter(|told| all(*told)).count());
+        if let Some(claims) = lead.tell(claims) {
             return claims;
         }
     }
@@ -289,7 +289,7 @@ impl<D: Dialect> Claiming<D> {
         if asks.come_together() {
             asks.settlements.gather(claims, asks.claims.company().until()).await;
         }
-        let settlements = asks.settlements.take(few());
+        let settlements = asks.settlements.take(joining());
         (!settlements.is_empty()).then_some(settlements)
     }
 

@@ -133,6 +133,21 @@ pub(super) struct KeptGlance<D: Dialect> {
     pub(super) changes: u64,
 }
 
+impl<D: Dialect> Default for Asks<D> {
+    fn default() -> Self {
+        Asks {
+            claims: Together::default(),
+            settlements: Together::default(),
+            writing: Semaphore::new(1),
+            kept: Mutex::default(),
+            settling: AtomicUsize::new(0),
+            busy: AtomicBool::new(false),
+            takes_along: AtomicBool::new(false),
+            apart: AtomicU32::new(0),
+        }
+    }
+}
+
 impl<D: Dialect> Asks<D> {
     /// Opens what the newest claim saw.
     pub(super) fn kept(&self) -> MutexGuard<'_, Option<KeptGlance<D>>> {
@@ -181,17 +196,7 @@ impl<D: Dialect> Asks<D> {
 
 impl<D: Dialect> ServerLane<D> {
     pub(super) fn new(base: Arc<Base<D>>, lane: usize) -> ServerLane<D> {
-        let asks = Asks {
-            claims: Together::default(),
-            settlements: Together::default(),
-            writing: Semaphore::new(1),
-            kept: Mutex::default(),
-            settling: AtomicUsize::new(0),
-            busy: AtomicBool::new(false),
-            takes_along: AtomicBool::new(false),
-            apart: AtomicU32::new(0),
-        };
-        ServerLane { base, lane, asks: Arc::new(asks) }
+        ServerLane { base, lane, asks: Arc::default() }
     }
 
     async fn glance(&self, seen: Millis) -> Result<Glance<D>, StoreError> {
@@ -240,5 +245,34 @@ impl<D: Dialect> ServerLane<D> {
             self.base.carry(down).await?;
         }
         Ok(Some(next.max(Duration::from_millis(1))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mysql::MySql;
+    use crate::postgres::Postgres;
+
+    #[test]
+    fn a_claim_and_a_settlement_come_together_where_much_waits_and_commits_wait_for_the_disk() {
+        let asks = Asks::<MySql>::default();
+        assert!(!asks.come_together());
+        asks.claimed(true);
+        assert!(asks.come_together());
+        asks.claimed(false);
+        assert!(!asks.come_together());
+        let quick = Asks::<Postgres>::default();
+        quick.claimed(true);
+        assert!(!quick.come_together());
+    }
+
+    #[test]
+    fn after_one_waited_in_vain_so_many_settlements_wait_for_no_claim() {
+        let asks = Asks::<MySql>::default();
+        asks.claimed(true);
+        asks.went_apart();
+        assert!((0..APART).all(|_| !asks.joins_claim()));
+        assert!(asks.joins_claim());
     }
 }

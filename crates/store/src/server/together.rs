@@ -18,6 +18,9 @@ pub(super) const ROWS: usize = 1_000;
 /// How long whoever has the turn waits for company at the most.
 const PATIENCE: Duration = Duration::from_millis(10);
 
+/// The shortest wait: a timer knows no shorter one.
+const TICK: Duration = Duration::from_millis(1);
+
 type Answer<A> = Result<A, StoreError>;
 
 /// A turn that somebody has.
@@ -47,9 +50,9 @@ pub(super) struct Company {
 }
 
 impl Company {
-    /// Returns until when it is worth waiting for: not longer than half of what an answer takes.
+    /// Returns until when it is worth waiting for: about half of what an answer takes.
     pub(super) fn until(&self) -> Instant {
-        Instant::now() + (self.took / 2).min(PATIENCE)
+        Instant::now() + (self.took / 2).clamp(TICK, PATIENCE)
     }
 }
 
@@ -124,21 +127,13 @@ impl<Q, A> Together<Q, A> {
         }
     }
 
-    /// Takes the first question that waits, and more of them as long as they are `welcome`.
-    pub(super) fn take(&self, welcome: impl FnMut(&Q) -> bool) -> Taken<Q, A> {
-        let mut taken = Taken(Vec::new());
-        self.take_more(&mut taken, welcome);
-        taken
-    }
-
-    fn take_more(&self, taken: &mut Taken<Q, A>, mut welcome: impl FnMut(&Q) -> bool) {
-        let mut waiting = self.waiting();
-        while let Some(next) = waiting.front() {
-            if !welcome(&next.question) && !taken.0.is_empty() {
-                break;
-            }
-            taken.0.extend(waiting.pop_front());
+    /// Takes questions that wait, as long as they are `welcome`.
+    pub(super) fn take(&self, mut welcome: impl FnMut(&Q) -> bool) -> Taken<Q, A> {
+        let (mut taken, mut waiting) = (Vec::new(), self.waiting());
+        while waiting.front().is_some_and(|next| welcome(&next.question)) {
+            taken.extend(waiting.pop_front());
         }
+        Taken(taken)
     }
 
     fn waiting(&self) -> MutexGuard<'_, VecDeque<Asked<Q, A>>> {
@@ -201,18 +196,28 @@ impl<'a, Q, A> Lead<'a, Q, A> {
 
     /// Takes the first question that waits, and more of them as long as they are `welcome`. There
     /// may be none, where several may have the turn at once.
-    pub(super) fn questions(&mut self, welcome: impl FnMut(&Q) -> bool) -> Vec<&mut Q> {
+    pub(super) fn questions(&mut self, mut welcome: impl FnMut(&Q) -> bool) -> Vec<&mut Q> {
         self.began = Instant::now();
-        self.together.take_more(&mut self.taken, welcome);
+        let mut waiting = self.together.waiting();
+        while let Some(next) = waiting.front() {
+            if !welcome(&next.question) && !self.taken.is_empty() {
+                break;
+            }
+            self.taken.0.extend(waiting.pop_front());
+        }
         self.taken.questions()
     }
 
-    /// Tells the answers to the first of the questions that were taken; the others wait again. So
-    /// many of those who are told will ask again soon. Returns this one's own, if it was among them.
-    pub(super) fn tell(&mut self, answers: Answer<Vec<A>>, count: usize) -> Option<Answer<A>> {
+    /// Learns that so many of those whose questions were taken are about to ask together again.
+    pub(super) fn expect(&self, count: usize) {
         let took = self.began.elapsed();
         *self.together.last.lock().expect("nothing panics while the company is open") =
             Company { count, at: Some(Instant::now()), took };
+    }
+
+    /// Tells the answers to the first of the questions that were taken; the others wait again.
+    /// Returns this one's own, if it was among them.
+    pub(super) fn tell(&mut self, answers: Answer<Vec<A>>) -> Option<Answer<A>> {
         self.taken.tell(answers);
         let mut waiting = self.together.waiting();
         self.taken.0.drain(..).rev().for_each(|asked| waiting.push_front(asked));
@@ -247,7 +252,7 @@ mod tests {
         assert!(poll_immediate(&mut third).await.is_none());
         let asked = first.questions(|question| *question < 3).into_iter().map(|it| *it);
         assert_eq!(asked.collect::<Vec<u32>>(), [1, 2], "the third is not welcome");
-        assert_eq!(first.tell(Ok(vec![10, 20]), 2), Some(Ok(10)));
+        assert_eq!(first.tell(Ok(vec![10, 20])), Some(Ok(10)));
         assert!(matches!(second.await, Turn::Told(Ok(20))));
         drop(first);
         let Turn::Lead(mut third) = third.await else { panic!("it was not answered") };
@@ -261,7 +266,7 @@ mod tests {
         let Turn::Lead(mut second) = together.ask(2, &turn).await else { panic!("two may") };
         assert_eq!(first.questions(|_| true).len(), 2);
         assert_eq!(second.questions(|_| true).len(), 0, "its own was taken");
-        assert_eq!(first.tell(Ok(vec![10, 20]), 2), Some(Ok(10)));
+        assert_eq!(first.tell(Ok(vec![10, 20])), Some(Ok(10)));
         assert_eq!(second.told().await, Ok(20));
         assert_eq!(turn.available_permits(), 1);
     }
@@ -275,8 +280,9 @@ mod tests {
         tokio::pin!(second);
         assert!(poll_immediate(&mut second).await.is_none());
         assert_eq!(first.questions(|_| true).len(), 2);
-        std::thread::sleep(Duration::from_millis(2));
-        assert_eq!(first.tell(Ok(vec![10, 20]), 2), Some(Ok(10)));
+        first.began = first.began.checked_sub(Duration::from_secs(1)).unwrap();
+        first.expect(2);
+        assert_eq!(first.tell(Ok(vec![10, 20])), Some(Ok(10)));
         assert!(matches!(second.await, Turn::Told(Ok(20))));
         drop(first);
 
@@ -291,7 +297,8 @@ mod tests {
             assert!(poll_immediate(&mut gather).await.is_some());
         }
         assert_eq!(first.questions(|_| true).len(), 2);
-        assert_eq!(first.tell(Ok(vec![30, 40]), 2), Some(Ok(30)));
+        first.expect(2);
+        assert_eq!(first.tell(Ok(vec![30, 40])), Some(Ok(30)));
         drop(first);
 
         let Turn::Lead(first) = together.ask(5, &turn).await else { panic!("nobody else") };
@@ -307,11 +314,11 @@ mod tests {
         tokio::pin!(second);
         assert!(poll_immediate(&mut second).await.is_none());
         assert_eq!(first.questions(|_| true).len(), 2);
-        assert_eq!(first.tell(Ok(vec![10]), 1), Some(Ok(10)));
+        assert_eq!(first.tell(Ok(vec![10])), Some(Ok(10)));
         drop(first);
         let Turn::Lead(mut second) = second.await else { panic!("it was not answered") };
         assert_eq!(second.questions(|_| true), [&2]);
         let down = StoreError::Down(Cause::new(Code::StoreDown, "away"));
-        assert_eq!(second.tell(Err(down.clone()), 0), Some(Err(down)), "an error is everybody's");
+        assert_eq!(second.tell(Err(down.clone())), Some(Err(down)), "an error is everybody's");
     }
 }

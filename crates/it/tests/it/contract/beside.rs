@@ -20,6 +20,7 @@ const WANT: Want = Want { limit: 10, bytes: 1 << 20, lease: Duration::from_secs(
 /// An outbox in which much waits, a lane that has claimed some of it, and a session of somebody
 /// else.
 struct Place {
+    url: String,
     table: String,
     outbox: Arc<dyn Outbox>,
     lane: Arc<dyn Source>,
@@ -42,7 +43,7 @@ impl Place {
         let ends: Vec<Settlement> = claims.iter().map(done).collect();
         assert_eq!(ends.len(), 20);
         let session = Session::open(&setup.url).await.unwrap();
-        Place { table, outbox, lane, ends, session }
+        Place { url: setup.url, table, outbox, lane, ends, session }
     }
 
     /// Opens every row of a table of the outbox.
@@ -58,6 +59,15 @@ impl Place {
         async move { join(lane.settle(&ends), lane.claim(&WANT)).await }
     }
 
+    /// Reads the fence of the newest claim, whoever has what open.
+    async fn newest(&self) -> i64 {
+        let mut session = Session::open(&self.url).await.unwrap();
+        let sql = format!("SELECT MAX(fence) FROM {}_lease", self.table);
+        let newest = session.number(sql).await.unwrap();
+        session.close().await.unwrap();
+        newest
+    }
+
     async fn end(self) {
         self.session.commit().await.unwrap();
         self.lane.release().await.unwrap();
@@ -67,16 +77,13 @@ impl Place {
 
 async fn a_settlement_and_the_claim_beside_it_are_one_commit(server: &str) {
     let mut place = Place::new(server).await;
-    let newest = format!("SELECT MAX(fence) FROM {}_lease", place.table);
-    let mut other = Session::open(need(server).detail("url")).await.unwrap();
-    let before = other.number(&*newest).await.unwrap();
+    let before = place.newest().await;
     place.hold("tally").await;
     let both = place.both();
     tokio::pin!(both);
     let early = tokio::time::timeout(Duration::from_secs(1), &mut both).await;
     assert!(early.is_err(), "the tallies are open elsewhere");
-    assert_eq!(other.number(newest).await.unwrap(), before, "nothing is renewed by itself");
-    other.close().await.unwrap();
+    assert_eq!(place.newest().await, before, "nothing is renewed by itself");
     place.session.run("COMMIT").await.unwrap();
     let (settled, claimed) = both.await;
     assert_eq!((settled.unwrap().settled, claimed.unwrap().len()), (20, 10));
