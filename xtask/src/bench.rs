@@ -10,7 +10,8 @@ use crate::{cargo, interrupt, root};
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// What to measure: sqlite; or stores, and then which of sqlite, postgres, postgres-18, mysql,
-    /// mariadb, mariadb-10.5 if not most; or chart and a page, whose tables are drawn beside it
+    /// mariadb, mariadb-10.5 if not most; or brokers, and then which of rocketmq, kafka, rabbitmq,
+    /// nats, redis, http if not all; or chart and a page, whose tables are drawn beside it
     #[arg(default_value = "sqlite")]
     what: Vec<String>,
     /// Which parts of a store, with commas between them: drains, strategies, history, relays,
@@ -20,10 +21,14 @@ pub(crate) struct Args {
     /// Prints one flat JSON object, name to ratio, instead of a table
     #[arg(long)]
     json: bool,
-    /// Draws the ratios of one store as SVG into a file
+    /// Prints the table as the pages of docs/benchmarks hold it
+    #[arg(long)]
+    page: bool,
+    /// Draws the ratios of one store, or of brokers, as SVG into a file
     #[arg(long)]
     chart: Option<String>,
-    /// How many events each measurement drains: 100000, and with a snapshot open six times as many
+    /// How many events each measurement drains: 100000, and with a snapshot open six times as many;
+    /// to brokers 50000
     #[arg(long)]
     events: Option<u64>,
     /// How many rows are much: for history and due 1000000, for backlog 5000000
@@ -50,8 +55,8 @@ pub(crate) fn bench(args: &Args) -> Result<ExitCode> {
     command.current_dir(root()).env("POSTBOX_WORLD", run.file());
     command.args(["run", "--profile", "dist", "--package", "postbox-it", "--bin", "bench", "--"]);
     command.args(&args.what);
-    if args.json {
-        command.arg("--json");
+    for (name, wanted) in [("--json", args.json), ("--page", args.page)] {
+        command.args(wanted.then_some(name));
     }
     let number = |number: Option<u64>| number.map(|number| number.to_string());
     for (name, given) in [
@@ -70,13 +75,15 @@ pub(crate) fn bench(args: &Args) -> Result<ExitCode> {
 impl Args {
     /// Returns the servers whose programs are needed.
     fn servers(&self) -> Vec<String> {
-        let named = match self.what.split_first() {
-            Some((what, [])) if what == "stores" => {
-                ["postgres", "mysql", "mariadb"].map(str::to_owned).to_vec()
-            }
-            Some((what, names)) if what == "stores" => names.to_vec(),
+        let what: Vec<&str> = self.what.iter().map(String::as_str).collect();
+        let named = match what[..] {
+            ["stores"] => vec!["postgres", "mysql", "mariadb"],
+            ["stores", ref names @ ..] => names.to_vec(),
+            ["brokers"] => vec!["postgres", "rocketmq", "kafka", "rabbitmq", "nats", "redis"],
+            ["brokers", ref names @ ..] => [&["postgres"], names].concat(),
             _ => Vec::new(),
         };
-        named.into_iter().filter(|name| name != "sqlite").collect()
+        let served = |name: &&str| !["sqlite", "http"].contains(name);
+        named.into_iter().filter(served).map(str::to_owned).collect()
     }
 }

@@ -21,6 +21,8 @@ use event::{Durability, Gauge, Secret};
 
 pub use self::feed::RocketMqFeed;
 pub use self::sink::RocketMq;
+#[doc(hidden)]
+pub use self::wire::v2;
 use crate::manner::{Manner, Naming};
 use crate::traits::Traits;
 

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use crate::{Cause, Code, Envelope, Event, EventId, Headers, Millis, Payload};
+use crate::envelope::means_json;
+use crate::{Cause, Code, Envelope, Event, EventId, Headers, Millis, Payload, Sequence};
 
 /// Attributes that are fields of an event and no headers of it.
 const FIELDS: [&str; 11] = [
@@ -46,9 +47,12 @@ impl Envelope<'_> {
         let created = get("time").and_then(Millis::parse).unwrap_or_else(Millis::now);
         let key = get("bizkey").or(get("partitionkey")).or(get("subject")).map(str::to_owned);
         let (payload, usual) = payload(data, get(Headers::CONTENT_TYPE));
+        let sequence: Option<Sequence> = get(Envelope::SEQUENCE).and_then(|it| it.parse().ok());
         let mut headers = Headers::default();
         for (name, value) in attributes {
-            if !FIELDS.contains(&name.as_ref()) {
+            // A sequence that is not ours is the other publisher's header.
+            let read = sequence.is_some() && name == Envelope::SEQUENCE;
+            if !read && !FIELDS.contains(&name.as_ref()) {
                 headers.0.insert(name.to_string(), value.to_string());
             }
         }
@@ -56,7 +60,7 @@ impl Envelope<'_> {
             headers.0.insert(Headers::CONTENT_TYPE.to_owned(), given.to_owned());
         }
         let topic = get("topic").unwrap_or(topic).to_owned();
-        Ok(Event { id, topic, kind, key, payload, headers, created })
+        Ok(Event { id, topic, kind, key, payload, headers, created, sequence })
     }
 
     /// Reads an event in structured form (`application/cloudevents+json`). `base64` reads what
@@ -75,8 +79,7 @@ impl Envelope<'_> {
         let attributes: Vec<(Cow<'_, str>, Cow<'_, str>)> = object
             .iter()
             .filter(|(name, raw)| {
-                !name.starts_with("data")
-                    || name.as_str() == Headers::CONTENT_TYPE && raw.get() != "null"
+                !["data", "data_base64"].contains(&name.as_str()) && raw.get() != "null"
             })
             .map(|(name, raw)| (Cow::from(name.as_str()), Cow::from(text(raw))))
             .collect();
@@ -99,24 +102,22 @@ fn is_json(attributes: &[(Cow<'_, str>, Cow<'_, str>)]) -> bool {
     given.is_none_or(|(_, media)| means_json(media))
 }
 
-fn means_json(media: &str) -> bool {
-    let media = media.split(';').next().unwrap_or_default().trim();
-    media == "application/json" || media.ends_with("+json")
-}
-
 /// Returns the payload, and the media type that a payload of its form has if nobody says another.
 fn payload(data: Bytes, media: Option<&str>) -> (Payload, &'static str) {
     const TEXT: &str = "application/json";
     const BYTES: &str = "application/octet-stream";
-    let words =
-        |media: &str| media.starts_with("text/") || media.ends_with("xml") || means_json(media);
-    if !media.is_none_or(words) {
+    if !media.is_none_or(means_text) {
         return (Payload::Bytes(data), BYTES);
     }
     match String::from_utf8(data.into()) {
         Ok(text) => (Payload::Text(text), TEXT),
         Err(error) => (Payload::Bytes(error.into_bytes().into()), BYTES),
     }
+}
+
+fn means_text(media: &str) -> bool {
+    let bare = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    bare.starts_with("text/") || bare.ends_with("xml") || means_json(&bare)
 }
 
 fn bad(why: impl std::fmt::Display) -> Cause {
@@ -165,6 +166,36 @@ mod tests {
             let opened = Envelope::open_structured(text.as_bytes(), "elsewhere", unhex);
             assert_eq!(opened.unwrap(), event, "{text}");
         }
+    }
+
+    #[test]
+    fn a_sequence_comes_back_and_one_that_is_not_ours_is_a_header() {
+        let mut event = Event::new("t", "T", "{}").key("k");
+        event.sequence = Sequence::of(42);
+        assert_eq!(round(&event).sequence, Sequence::of(42));
+        assert_eq!(round(&event).headers, Headers::default());
+
+        let theirs = [("specversion", "1.0"), ("type", "T"), ("sequence", "7")];
+        let id = event.id.to_string();
+        let attributes: Vec<(Cow<'_, str>, Cow<'_, str>)> = theirs
+            .into_iter()
+            .chain([("id", id.as_str())])
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
+        let opened = Envelope::open(&attributes, Bytes::new(), "t").unwrap();
+        assert_eq!((opened.sequence, opened.headers.get("sequence")), (None, Some("7")));
+    }
+
+    #[test]
+    fn an_attribute_that_is_null_is_not_there_and_one_that_begins_with_data_is() {
+        let id = EventId::new();
+        let text = format!(
+            r#"{{"specversion":"1.0","id":"{id}","type":"T","subject":null,"dataset":"7",
+            "datacontenttype":null,"data":{{"n":1}}}}"#
+        );
+        let event = Envelope::open_structured(text.as_bytes(), "t", |_| None).unwrap();
+        assert_eq!((event.key.as_deref(), event.headers.get("dataset")), (None, Some("7")));
+        assert_eq!(event.payload, Payload::Text(r#"{"n":1}"#.to_owned()));
     }
 
     #[test]

@@ -5,11 +5,19 @@ use serde_json::{Map, Value, json};
 
 use crate::{Event, Headers, Payload};
 
+/// What a producer's header is never called on a wire, whether the event has one of these or not.
+const RESERVED: [&str; 4] = [Headers::CONTENT_TYPE, Envelope::SEQUENCE, "data", "database64"];
+
 /// The attributes of one event, in the names of CloudEvents and its extensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Envelope<'a> {
     event: &'a Event,
     source: &'a str,
+}
+
+impl Envelope<'_> {
+    /// The attribute that says where a row stood in the line of its outbox.
+    pub(crate) const SEQUENCE: &'static str = "sequence";
 }
 
 impl<'a> Envelope<'a> {
@@ -32,14 +40,16 @@ impl<'a> Envelope<'a> {
             ("topic".into(), event.topic.clone()),
             ("messagekey".into(), event.id.to_string()),
         ];
+        if let Some(sequence) = event.sequence {
+            out.push((Envelope::SEQUENCE.into(), sequence.to_string()));
+        }
         if let Some(key) = &event.key {
             out.push(("subject".into(), key.clone()));
             out.push(("partitionkey".into(), key.clone()));
             out.push(("bizkey".into(), key.clone()));
         }
         for (name, value) in event.headers.folded() {
-            let taken = [Headers::CONTENT_TYPE, "data", "database64"].contains(&name.as_str());
-            if !taken && out.iter().all(|(other, _)| *other != name) {
+            if !RESERVED.contains(&name.as_str()) && out.iter().all(|(other, _)| *other != name) {
                 out.push((name, value.to_owned()));
             }
         }
@@ -57,20 +67,19 @@ impl<'a> Envelope<'a> {
         })
     }
 
-    /// Returns the structured form (`application/cloudevents+json`). A JSON payload goes in letter
-    /// by letter: parsing and writing it again would change large numbers and repeated names.
+    /// Returns the structured form (`application/cloudevents+json`), out of which the payload comes
+    /// byte for byte. A JSON payload goes in letter by letter: parsing and writing it again would
+    /// change large numbers and repeated names. Text that only claims to be JSON goes in as bytes,
+    /// and so does JSON with space around it, which a reader of JSON would drop.
     pub fn structured(&self, base64: impl Fn(&[u8]) -> String) -> String {
         let mut object: Map<String, Value> =
             self.attributes().into_iter().map(|(name, value)| (name, json!(value))).collect();
         object.insert("datacontenttype".into(), json!(self.content_type()));
-        let media = self.content_type().split(';').next().unwrap_or_default().trim();
-        let is_json = media == "application/json" || media.ends_with("+json");
+        let means_json = means_json(self.content_type());
         let (name, data) = match &self.event.payload {
-            Payload::Text(text) if is_json && serde_json::from_str::<IgnoredAny>(text).is_ok() => {
-                ("data", text.clone())
-            }
-            Payload::Text(text) => ("data", json!(text).to_string()),
-            Payload::Bytes(bytes) => ("data_base64", json!(base64(bytes)).to_string()),
+            Payload::Text(text) if means_json && is_bare_json(text) => ("data", text.clone()),
+            Payload::Text(text) if !means_json => ("data", json!(text).to_string()),
+            payload => ("data_base64", json!(base64(payload.as_bytes())).to_string()),
         };
         let mut text = Value::Object(object).to_string();
         text.truncate(text.len() - 1);
@@ -78,9 +87,22 @@ impl<'a> Envelope<'a> {
     }
 }
 
+/// Tells whether a payload of this media type is JSON: its subtype is `json`, or ends in `+json`.
+pub(crate) fn means_json(media: &str) -> bool {
+    let media = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let subtype = media.split_once('/').map_or("", |(_, subtype)| subtype);
+    subtype == "json" || subtype.ends_with("+json")
+}
+
+/// Tells whether a text is JSON and nothing around it.
+fn is_bare_json(text: &str) -> bool {
+    text.trim().len() == text.len() && serde_json::from_str::<IgnoredAny>(text).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Sequence;
 
     #[test]
     fn a_structured_payload_is_kept_letter_by_letter() {
@@ -91,11 +113,34 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_json_becomes_a_json_string_and_headers_never_replace_attributes() {
-        let event = Event::new("t", "T", "not json").header("Type", "evil").header("trace-id", "1");
+    fn plain_text_becomes_a_json_string_and_headers_never_replace_attributes() {
+        let event = Event::new("t", "T", "not json").header("content-type", "text/plain");
+        let event = event.header("Type", "evil").header("trace-id", "1");
         let text = Envelope::new(&event, "orders").structured(|_| unreachable!());
         let value: Value = serde_json::from_str(&text).expect("the envelope is JSON");
         assert_eq!((&value["data"], &value["type"]), (&json!("not json"), &json!("T")));
         assert_eq!(value["traceid"], json!("1"));
+    }
+
+    #[test]
+    fn text_that_only_claims_to_be_json_goes_in_as_bytes() {
+        for text in ["not json", "{\"n\": 1}\n", ""] {
+            let event = Event::new("t", "T", text);
+            let whole = Envelope::new(&event, "orders").structured(|_| "coded".to_owned());
+            assert!(whole.ends_with(r#","data_base64":"coded"}"#), "{whole}");
+        }
+    }
+
+    #[test]
+    fn a_header_never_passes_for_the_sequence() {
+        let find = |event: &Event| {
+            let attributes = Envelope::new(event, "orders").attributes();
+            let mut named = attributes.into_iter().filter(|(name, _)| name == "sequence");
+            (named.next().map(|(_, value)| value), named.next())
+        };
+        let mut event = Event::new("t", "T", "{}").header("Sequence", "0000000000000000009");
+        assert_eq!(find(&event), (None, None), "it never stood in line");
+        event.sequence = Sequence::of(7);
+        assert_eq!(find(&event), (Some("0000000000000000007".to_owned()), None));
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use uuid::Uuid;
 
-use crate::{Headers, Millis};
+use crate::{Headers, Millis, Sequence};
 
 /// The identity of an event, made by its producer. Consumers dedupe by it.
 ///
@@ -95,6 +95,9 @@ pub struct Event {
     pub headers: Headers,
     /// When the row was written, by the database's clock.
     pub created: Millis,
+    /// Where the row stood in line, as a claim or an envelope tells it. Putting an event gives it
+    /// one; a listing shows none, and an event that was put with a time has none.
+    pub sequence: Option<Sequence>,
 }
 
 impl Event {
@@ -112,6 +115,7 @@ impl Event {
             payload: Payload::Text(payload.into()),
             headers: Headers::default(),
             created: Millis::now(),
+            sequence: None,
         }
     }
 

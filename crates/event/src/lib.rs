@@ -19,6 +19,7 @@ mod outcome;
 mod row;
 mod seam;
 mod secret;
+mod sequence;
 mod time;
 mod topic;
 
@@ -40,5 +41,6 @@ pub use seam::{
     Begun, Catalog, Chores, Clock, Inbox, InboxEnd, Keep, Sink, Source, StoreError, Swept, Want,
 };
 pub use secret::{Secret, scrub};
+pub use sequence::Sequence;
 pub use time::Millis;
 pub use topic::{Pattern, PatternError, Topics};

@@ -54,6 +54,11 @@ macro_rules! contract {
             order_survives_a_take_over
             rows_that_wait_behind_their_key_do_not_starve_others
         }
+        $crate::promises! { $ground, sequence = $crate::suite::source::sequence:
+            a_claim_tells_where_its_row_stood_in_line
+            a_sequence_stays_through_every_attempt_and_a_new_life
+            a_delayed_event_has_no_sequence
+        }
         $crate::promises! { $ground, due = $crate::suite::source::due:
             nothing_is_claimed_when_nothing_is_due
             a_delayed_row_comes_when_it_is_due_and_not_before
@@ -188,6 +193,7 @@ macro_rules! feed_contract {
         }
         $crate::promises! { $shared, order = $crate::suite::feed::order:
             one_consumer_gets_each_key_in_order
+            the_sequence_comes_along_and_grows_with_each_key
             two_consumers_of_a_group_share_and_take_a_key_one_after_another
             again_holds_its_key_back_where_a_group_is_ordered
         }
@@ -230,6 +236,7 @@ mod tests {
             include_str!("suite/source/lease.rs"),
             include_str!("suite/source/settle.rs"),
             include_str!("suite/source/order.rs"),
+            include_str!("suite/source/sequence.rs"),
             include_str!("suite/source/due.rs"),
             include_str!("suite/source/lanes.rs"),
             include_str!("suite/source/size.rs"),

@@ -16,7 +16,7 @@ use super::stamp::Stamp;
 
 /// The protocol, as `proto/rocketmq` has it.
 #[allow(missing_docs, unreachable_pub, clippy::all, reason = "it is made by the build")]
-pub(super) mod v2 {
+pub mod v2 {
     tonic::include_proto!("apache.rocketmq.v2");
 }
 

@@ -222,7 +222,11 @@ impl Quay for RabbitMqQuay {
         self.instance()?.pause(paused)
     }
 
+    /// Kills it when it has written down which quorum queues there are. It does so by itself half a
+    /// second after one was declared; killed before, it confirms events and forgets them with their
+    /// queue.
     async fn restart(&self) -> Result<()> {
+        self.call("dets sync [ra_directory_reverse]")?;
         {
             let mut instance = self.instance()?;
             instance.kill()?;

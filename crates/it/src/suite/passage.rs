@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker::manner::{Manner, Subscription};
-use event::{Answer, Cause, Delivery, Event, EventId, Feed, Refusal, Sink};
+use event::{Answer, Cause, Delivery, Event, EventId, Feed, Refusal, Sequence, Sink};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use crate::quay::{Quay, WRONG};
 
 /// How long a fact may take. Brokers that rest between two looks need their time.
-pub(super) const PATIENCE: Duration = Duration::from_secs(240);
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 /// How long a publish may take where something stands in its way.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(4);
 /// How long a delivery stays with its holder where a promise waits for its end.
@@ -37,7 +37,7 @@ impl<'a> Passage<'a> {
         Passage { quay, group, topic }
     }
 
-    /// Makes events of some keys, which take turns.
+    /// Makes events of some keys, which take turns, numbered as an outbox does.
     pub(super) fn events(&self, keys: usize, each: usize) -> Vec<Event> {
         self.of_keys("key", keys, each)
     }
@@ -46,7 +46,9 @@ impl<'a> Passage<'a> {
     pub(super) fn of_keys(&self, word: &str, keys: usize, each: usize) -> Vec<Event> {
         let one = |n: usize| {
             let payload = format!("{{\"n\": {n}}}");
-            Event::new(&*self.topic, "Counted", payload).key(format!("{word}-{}", n % keys))
+            let event = Event::new(&*self.topic, "Counted", payload);
+            let event = event.key(format!("{word}-{}", n % keys));
+            Event { sequence: Sequence::of(n as i64 + 1), ..event }
         };
         (0..keys * each).map(one).collect()
     }

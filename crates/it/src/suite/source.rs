@@ -4,6 +4,7 @@ pub mod due;
 pub mod lanes;
 pub mod lease;
 pub mod order;
+pub mod sequence;
 pub mod settle;
 pub mod size;
 pub mod together;

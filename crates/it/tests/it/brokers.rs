@@ -4,5 +4,6 @@ mod http;
 mod journey;
 mod kafka;
 mod nats;
+mod rabbitmq;
 mod redis;
 mod rocketmq;

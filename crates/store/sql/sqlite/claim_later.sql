@@ -5,4 +5,4 @@ UPDATE {outbox}_later
 SET attempts = attempts + 1, unexplained = unexplained + 1, fence = ?2, due_at = ?3
 WHERE number IN (SELECT value FROM json_each(?1))
 RETURNING number, event_id, topic, event_type, biz_key, payload, payload_bytes, headers,
-    created_at, attempts, trail, unexplained - 1
+    created_at, attempts, trail, unexplained - 1, seq

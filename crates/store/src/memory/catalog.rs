@@ -101,7 +101,7 @@ impl MemoryCatalog {
         for entry in dead {
             numbers += 1;
             let _ = entry.row.requeue(now);
-            (entry.number, entry.birth, entry.updated) = (numbers, 0, now);
+            (entry.number, entry.updated) = (numbers, now);
             requeued.push(entry.row.id());
         }
         state.later = numbers;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use event::{
-    Address, Claim, Hand, Joins, Leased, Millis, Outcome, Place, Row, Settled, Settlement, Shelf,
-    Source, StoreError, Turns, Want,
+    Address, Claim, Event, Hand, Joins, Leased, Millis, Outcome, Place, Row, Sequence, Settled,
+    Settlement, Shelf, Source, StoreError, Turns, Want,
 };
 
 use super::{Entry, Hands, State, Table};
@@ -158,7 +158,9 @@ impl Pick<'_> {
         let (due, unexplained) = (entry.row.due, entry.row.unexplained);
         entry.row.claim(fence, self.now, self.want.lease);
         self.bytes += entry.row.event.payload.len();
+        let sequence = Sequence::of(entry.birth);
         let (event, attempt) = (entry.row.event.clone(), entry.row.attempt);
+        let event = Event { sequence, ..event };
         self.claims.push(Claim { event, address, fence, due, attempt, unexplained });
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use event::{Address, Claim, Event, Shelf};
+use event::{Address, Claim, Event, Sequence, Shelf};
 
 use super::base::Base;
 use super::claim::Stage;
@@ -141,7 +141,7 @@ impl Pick<'_> {
         }
         let address = Address { shelf: Shelf::Hot, shard, number: seq };
         let event: Event = match D::event(row)? {
-            Ok(event) => event,
+            Ok(event) => Event { sequence: Sequence::of(seq), ..event },
             Err(cause) => {
                 desk.part(shard).hand.skip(seq);
                 self.bad.push((address, 0, cause));

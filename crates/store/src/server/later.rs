@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use event::{Address, Claim, Fence, Outcome, Shelf};
+use event::{Address, Claim, Event, Fence, Outcome, Sequence, Shelf};
 
 use super::base::Base;
 use super::dialect::{Claimed, Dialect};
@@ -47,6 +47,7 @@ impl Pick<'_> {
             let fence = self.stage(due.shard).held.newest;
             match event {
                 Ok(event) => {
+                    let event = Event { sequence: Sequence::of(due.birth), ..event };
                     let due = due.due;
                     let claim = Claim { event, address, fence, due, attempt, unexplained };
                     desk.keep(&claim, trail);

@@ -53,6 +53,7 @@ fn read(row: &impl Cells, at: usize, id: EventId, headers: Headers) -> Result<Ev
         payload,
         headers,
         created: Millis(int(row, at + 7)?),
+        sequence: None,
     })
 }
 

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use event::{Claim, Event, Outcome, Shelf};
+use event::{Claim, Event, Outcome, Sequence, Shelf};
 use futures_util::TryStreamExt;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
@@ -92,6 +92,7 @@ impl Pick {
 
     fn claim_of(&self, event: Event, number: i64) -> Claim {
         let (address, fence, due) = (address(Shelf::Hot, number), self.fence, event.created);
+        let event = Event { sequence: Sequence::of(number), ..event };
         Claim { event, address, fence, due, attempt: 1, unexplained: 0 }
     }
 

@@ -4,7 +4,9 @@
 
 use std::collections::HashMap;
 
-use event::{Address, Cause, Claim, Fence, Millis, Moment, Outcome, Shelf, Want};
+use event::{
+    Address, Cause, Claim, Event, Fence, Millis, Moment, Outcome, Sequence, Shelf, Want,
+};
 use sqlx::{Row, SqliteConnection};
 
 use super::base::Base;
@@ -128,6 +130,7 @@ impl Pick {
             match rows::event(&row, 1)? {
                 Ok(event) => {
                     let fence = self.fence;
+                    let event = Event { sequence: Sequence::of(row.try_get(12)?), ..event };
                     let claim = Claim { event, address, fence, due, attempt, unexplained };
                     desk.keep(&claim, rows::trail(&row, 10)?);
                     self.claims.push(claim);

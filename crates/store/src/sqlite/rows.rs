@@ -49,6 +49,7 @@ pub(super) fn event(row: &SqliteRow, at: usize) -> Result<Result<Event, Cause>, 
         payload,
         headers,
         created: Millis(row.try_get_unchecked(at + 7)?),
+        sequence: None,
     }))
 }
 
@@ -70,6 +71,7 @@ pub(super) fn shown(row: &SqliteRow, at: usize) -> Result<Event, Fault> {
         payload,
         headers: Headers::from_json(&lenient(row, at + 6)?).unwrap_or_default(),
         created: Millis(row.try_get_unchecked(at + 7)?),
+        sequence: None,
     })
 }
 

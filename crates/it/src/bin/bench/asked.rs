@@ -8,11 +8,14 @@ use crate::stores::Part;
 
 pub(crate) struct Asked {
     pub(crate) json: bool,
+    /// Whether the table is wanted as a page holds it.
+    pub(crate) page: bool,
     /// Where to draw the ratios.
     pub(crate) chart: Option<PathBuf>,
     /// Which parts of a store are measured, if not the usual.
     pub(crate) only: Option<Vec<Part>>,
-    pub(crate) events: usize,
+    /// How many events each drain has, if it is said.
+    pub(crate) events: Option<usize>,
     pub(crate) behind: Option<usize>,
     /// What to measure, and then where.
     pub(crate) words: Vec<String>,
@@ -22,9 +25,10 @@ impl Asked {
     pub(crate) fn read(mut args: impl Iterator<Item = String>) -> Result<Asked> {
         let mut asked = Asked {
             json: false,
+            page: false,
             chart: None,
             only: None,
-            events: 100_000,
+            events: None,
             behind: None,
             words: Vec::new(),
         };
@@ -33,17 +37,23 @@ impl Asked {
             let number = |given: String| given.parse().with_context(|| format!("{arg} N"));
             match arg.as_str() {
                 "--json" => asked.json = true,
+                "--page" => asked.page = true,
                 "--chart" => asked.chart = Some(given()?.into()),
                 "--only" => asked.only = Some(Part::read(&given()?)?),
-                "--events" => asked.events = number(given()?)?,
+                "--events" => asked.events = Some(number(given()?)?),
                 "--behind" => asked.behind = Some(number(given()?)?),
                 word if !word.starts_with('-') => asked.words.push(word.to_owned()),
                 other => bail!(
-                    "{other:?} is unknown; there are --json, --chart FILE, --only PART,…, \
-                     --events N, --behind N"
+                    "{other:?} is unknown; there are --json, --page, --chart FILE, --only \
+                     PART,…, --events N, --behind N"
                 ),
             }
         }
         Ok(asked)
+    }
+
+    /// Returns how many events each drain of a store has.
+    pub(crate) fn events(&self) -> usize {
+        self.events.unwrap_or(100_000)
     }
 }

@@ -21,16 +21,24 @@ const SECTIONS: &[(&str, &[&str])] = &[
     ("Several relays beside one", &["relays_"]),
     ("What producers pay", &["put"]),
     ("From commit to sink, beside a bare LISTEN loop: less is better", &["latency_"]),
+    ("The relay beside a bare loop of the same client", &["relay_vs_limit"]),
+    ("The same with history, which the bare loop has not", &["relay_history_vs_limit"]),
+    ("The relay beside the official client in Java", &["relay_vs_java"]),
 ];
 
-const SERVERS: &[(&str, &str)] = &[
+/// The pictures: what a file is named after, and what is shown as its name.
+const PICTURES: &[(&str, &str)] = &[
     ("sqlite", "SQLite"),
     ("postgres", "PostgreSQL"),
     ("postgres_18", "PostgreSQL 18"),
     ("mysql", "MySQL"),
     ("mariadb", "MariaDB"),
     ("mariadb_10.5", "MariaDB 10.5"),
+    (BROKERS, "Brokers"),
 ];
+
+/// All brokers are in one picture, where each bar has the name of its broker.
+const BROKERS: &str = "brokers";
 
 /// A ratio with its name, and its goal if it has one.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,30 +48,36 @@ pub(crate) struct Ratio {
     pub(crate) goal: Option<Goal>,
 }
 
-/// Draws the ratios of one server into a file.
+/// Draws the ratios of one picture into a file.
 pub(crate) fn write(ratios: &[Ratio], file: &Path) -> Result<()> {
     std::fs::write(file, draw(ratios)?).with_context(|| file.display().to_string())
 }
 
-/// Draws every server whose ratios stand in the tables of a page, into files beside it that are
-/// named after the servers.
+/// Draws every picture whose ratios stand in the tables of a page, into files beside it that are
+/// named after them.
 pub(crate) fn illustrate(page: &Path) -> Result<()> {
     let text = std::fs::read_to_string(page).with_context(|| page.display().to_string())?;
-    for (server, ratios) in tables(&text) {
-        write(&ratios, &page.with_file_name(format!("{server}.svg")))?;
+    for (picture, ratios) in tables(&text) {
+        write(&ratios, &page.with_file_name(format!("{picture}.svg")))?;
     }
     Ok(())
 }
 
-/// Returns the servers of a page with their ratios.
+/// Returns the pictures of a page with their ratios.
 fn tables(page: &str) -> Vec<(&'static str, Vec<Ratio>)> {
     let found: Vec<Ratio> = page.lines().filter_map(row).collect();
-    let of = |server: &str| {
-        let own = |ratio: &&Ratio| split(&ratio.name).is_some_and(|(of, _)| of == server);
+    let of = |picture: &str| {
+        let own = |ratio: &&Ratio| shown_in(ratio) == Some(picture);
         found.iter().filter(own).cloned().collect::<Vec<_>>()
     };
-    let servers = SERVERS.iter().map(|(server, _)| (*server, of(server)));
-    servers.filter(|(_, ratios)| !ratios.is_empty()).collect()
+    let pictures = PICTURES.iter().map(|(picture, _)| (*picture, of(picture)));
+    pictures.filter(|(_, ratios)| !ratios.is_empty()).collect()
+}
+
+/// Returns the picture that a ratio belongs to.
+fn shown_in(ratio: &Ratio) -> Option<&'static str> {
+    let (server, _) = split(&ratio.name)?;
+    Some(if crate::brokers::NAMES.contains(&server) { BROKERS } else { server })
 }
 
 /// Reads a row of a table: the name in its first cell, the ratio in the fourth, and after that
@@ -77,14 +91,18 @@ fn row(line: &str) -> Option<Ratio> {
 }
 
 fn draw(ratios: &[Ratio]) -> Result<String> {
-    let whose = |ratio: &Ratio| split(&ratio.name).map(|(server, _)| server);
-    let server = ratios.first().and_then(whose).context("there is nothing to draw")?;
-    let (_, shown) = SERVERS.iter().find(|(name, _)| *name == server).context("no such server")?;
-    let one = ratios.iter().all(|ratio| whose(ratio) == Some(server));
-    ensure!(one, "a chart is of one server, not of {server} and another");
-    let named = |ratio: &Ratio| ratio.name[server.len() + 1..].to_owned();
+    let picture = ratios.first().and_then(shown_in).context("there is nothing to draw")?;
+    let shown = PICTURES.iter().find(|(name, _)| *name == picture);
+    let (_, shown) = shown.context("no such picture")?;
+    let one = ratios.iter().all(|ratio| shown_in(ratio) == Some(picture));
+    ensure!(one, "a chart is of one store, or of brokers, not of {picture} and another");
+    let parts = |ratio: &Ratio| split(&ratio.name).unwrap_or_default();
+    let named = |ratio: &Ratio| match parts(ratio) {
+        (broker, _) if picture == BROKERS => broker.to_owned(),
+        (_, figure) => figure.to_owned(),
+    };
     let group = |(heading, prefixes): &(&'static str, &[&str])| {
-        let of = |prefix| ratios.iter().filter(move |ratio| named(ratio).starts_with(prefix));
+        let of = |prefix| ratios.iter().filter(move |ratio| parts(ratio).1.starts_with(prefix));
         (*heading, prefixes.iter().copied().flat_map(of).collect::<Vec<_>>())
     };
     let sections: Vec<_> = SECTIONS.iter().map(group).collect();
@@ -107,18 +125,21 @@ fn draw(ratios: &[Ratio]) -> Result<String> {
 mod tests {
     use super::*;
 
-    fn page() -> std::path::PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/benchmarks/stores.md")
+    fn page(name: &str) -> std::path::PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/benchmarks").join(name)
     }
 
     #[test]
     fn the_pictures_show_the_tables() {
-        let tables = tables(&std::fs::read_to_string(page()).unwrap());
-        assert!(tables.iter().any(|(server, _)| *server == "postgres"), "no tables were found");
-        for (server, ratios) in tables {
-            let there = std::fs::read_to_string(page().with_file_name(format!("{server}.svg")));
-            let same = there.unwrap() == draw(&ratios).unwrap();
-            assert!(same, "draw {server} anew: cargo xtask bench chart docs/benchmarks/stores.md");
+        for (name, least) in [("stores.md", 1), ("brokers.md", 0)] {
+            let page = page(name);
+            let tables = tables(&std::fs::read_to_string(&page).unwrap());
+            assert!(tables.len() >= least, "no tables were found in {name}");
+            for (picture, ratios) in tables {
+                let there = std::fs::read_to_string(page.with_file_name(format!("{picture}.svg")));
+                let same = there.unwrap() == draw(&ratios).unwrap();
+                assert!(same, "draw {picture} anew: cargo xtask bench chart docs/benchmarks/{name}");
+            }
         }
     }
 
@@ -142,6 +163,14 @@ mod tests {
         let both = ["postgres_flat", "postgres_18_flat"].map(|name| one(name, 1.0, ""));
         draw(&both).unwrap_err();
         draw(&[]).unwrap_err();
+    }
+
+    #[test]
+    fn brokers_share_a_chart_and_each_bar_has_its_brokers_name() {
+        let both = ["nats_relay_vs_limit", "kafka_relay_vs_limit"].map(|name| one(name, 0.9, ""));
+        let drawn = draw(&both).unwrap();
+        assert!(drawn.contains(">nats<") && drawn.contains(">kafka<"), "{drawn}");
+        assert_eq!(drawn.matches("goal ≥ 0.8: met").count(), 2);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The relay as it is: lanes from the store to a sink that accepts everything.
+//! The relay as it is: lanes from the store to a sink, which accepts everything unless another is
+//! given.
 
 mod tally;
 
@@ -67,7 +68,17 @@ impl Drained {
 
 /// Drains an outbox to its end.
 pub(crate) async fn drain(url: &str, events: usize, how: How) -> Result<Drained> {
-    let drained = drain_some(url, events, how).await?;
+    drain_to(url, events, how, Arc::new(Nowhere)).await
+}
+
+/// Drains an outbox to its end, into a sink.
+pub(crate) async fn drain_to(
+    url: &str,
+    events: usize,
+    how: How,
+    sink: Arc<dyn Sink>,
+) -> Result<Drained> {
+    let drained = run(url, events, how, sink).await?;
     let outbox = store::open(&Setup::new(url)).await?;
     let counts = outbox.catalog().count().await?;
     outbox.close().await;
@@ -77,6 +88,10 @@ pub(crate) async fn drain(url: &str, events: usize, how: How) -> Result<Drained>
 
 /// Drains so many events of an outbox that may have more.
 pub(crate) async fn drain_some(url: &str, events: usize, how: How) -> Result<Drained> {
+    run(url, events, how, Arc::new(Nowhere)).await
+}
+
+async fn run(url: &str, events: usize, how: How, sink: Arc<dyn Sink>) -> Result<Drained> {
     let mut outboxes: Vec<Arc<dyn Outbox>> = Vec::new();
     for _ in 0..how.relays {
         let How { history, strategy, .. } = how;
@@ -86,7 +101,7 @@ pub(crate) async fn drain_some(url: &str, events: usize, how: How) -> Result<Dra
     let tally = Arc::new(Tally::new(events));
     let over = |outbox: &Arc<dyn Outbox>| {
         let inner = outbox.lane(store::Lane { topics: Topics::all(), ..Default::default() });
-        lane(Arc::new(Counted { inner, tally: tally.clone() }), Arc::new(Nowhere), how)
+        lane(Arc::new(Counted { inner, tally: tally.clone() }), sink.clone(), how)
     };
     let lanes: Vec<Lane> = outboxes.iter().map(over).collect();
     let running = lanes.iter().map(|lane| lane.run(&tally.stop));

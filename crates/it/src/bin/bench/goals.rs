@@ -56,7 +56,20 @@ pub(crate) fn split(name: &str) -> Option<(&'static str, &str)> {
 }
 
 /// The servers as figures name them, longer names before those that they begin with.
-const SERVERS: &[&str] = &["sqlite", "postgres_18", "postgres", "mysql", "mariadb_10.5", "mariadb"];
+const SERVERS: &[&str] = &[
+    "sqlite",
+    "postgres_18",
+    "postgres",
+    "mysql",
+    "mariadb_10.5",
+    "mariadb",
+    "rocketmq",
+    "kafka",
+    "rabbitmq",
+    "nats",
+    "redis",
+    "http",
+];
 const POSTGRES: &[&str] = &["postgres", "postgres_18"];
 const FAMILY: &[&str] = &["mysql", "mariadb"];
 const EVERY: &[&str] = &[];
@@ -80,6 +93,7 @@ const GOALS: &[(&[&str], &str, Goal, u64)] = &[
     (EVERY, "latency_notify_p50", AtMost(2.0), 0),
     (EVERY, "latency_notify_p99", AtMost(2.0), 0),
     (EVERY, "rss_mib", AtMost(64.0), 0),
+    (EVERY, "relay_vs_limit", AtLeast(0.8), 0),
 ];
 
 #[cfg(test)]
@@ -92,6 +106,7 @@ mod tests {
         assert_eq!(of("postgres_18_own_vs_claim_delete"), Some(AtLeast(2.5)));
         assert_eq!(of("mariadb_own_vs_claim_delete"), Some(AtLeast(2.0)));
         assert_eq!(of("mariadb_10.5_rss_mib"), Some(AtMost(64.0)));
+        assert_eq!(of("kafka_relay_vs_limit"), Some(AtLeast(0.8)));
         assert_eq!(of("mysql_skip_locked_vs_claim_delete"), None);
         assert_eq!(of("oracle_rss_mib"), None);
     }

@@ -1,10 +1,12 @@
 //! Measures on this machine, in this run: each figure beside the bare loop that it is a share of.
 //!
 //! `bench sqlite [--json] [--events N]`,
-//! `bench stores [NAME …] [--only PART,…] [--json] [--chart FILE] [--events N] [--behind N]`, or
-//! `bench chart PAGE`, which draws the tables of a page.
+//! `bench stores [NAME …] [--only PART,…] [--json] [--chart FILE] [--events N] [--behind N]`,
+//! `bench brokers [NAME …] [--json] [--page] [--chart FILE] [--events N]`, or `bench chart PAGE`,
+//! which draws the tables of a page.
 
 mod asked;
+mod brokers;
 mod chart;
 mod drain;
 mod fill;
@@ -32,21 +34,33 @@ async fn main() -> Result<()> {
         ["chart", page] => return chart::illustrate(page.as_ref()),
         [] | ["sqlite"] => {
             ensure!(asked.only.is_none(), "only stores are measured in parts");
-            sqlite(asked.events).await?
+            sqlite(asked.events()).await?
         }
         ["stores", ..] => {
             let one = words.len() == 2;
             ensure!(one || asked.chart.is_none(), "a chart is of one store: name it");
             let parts = asked.only.clone().unwrap_or_else(Part::usual);
-            let sizes = Sizes { events: asked.events, behind: asked.behind };
+            let sizes = Sizes { events: asked.events(), behind: asked.behind };
             stores::measure(&asked.words[1..], &parts, &sizes).await?
         }
-        _ => bail!("{words:?} is unknown; write: bench sqlite, bench stores, or bench chart PAGE"),
+        ["brokers", ..] => {
+            ensure!(asked.only.is_none(), "only stores are measured in parts");
+            let events = asked.events.unwrap_or(brokers::EVENTS);
+            brokers::measure(&asked.words[1..], events).await?
+        }
+        _ => bail!(
+            "{words:?} is unknown; write: bench sqlite, bench stores, bench brokers, or bench \
+             chart PAGE"
+        ),
     };
     if let Some(file) = &asked.chart {
         chart::write(&report.ratios(), file)?;
     }
-    if asked.json { report.print_json() } else { report.print_table() }
+    match (asked.json, asked.page) {
+        (true, _) => report.print_json(),
+        (false, true) => report.print_page(),
+        (false, false) => report.print_table(),
+    }
 }
 
 async fn sqlite(events: usize) -> Result<Report> {

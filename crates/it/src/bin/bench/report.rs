@@ -87,6 +87,17 @@ impl Report {
         Ok(())
     }
 
+    /// Prints the table as the pages of `docs/benchmarks` hold it, where `bench chart` reads it.
+    pub(crate) fn print_page(&self) -> Result<()> {
+        let mut out = std::io::stdout();
+        writeln!(out, "| | beside, per s | measured, per s | ratio | beside what |")?;
+        writeln!(out, "| --- | ---: | ---: | ---: | --- |")?;
+        for Line { name, beside, value, ratio, what } in &self.lines {
+            writeln!(out, "| `{name}` | {beside} | {value} | {ratio:.3} | {what} |")?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn print_table(&self) -> Result<()> {
         let mut out = std::io::stdout();
         let rounds = crate::ROUNDS;

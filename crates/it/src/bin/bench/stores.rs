@@ -24,10 +24,11 @@ use anyhow::{Result, bail};
 use crate::drain::How;
 use crate::process;
 use crate::report::Report;
-use bed::Bed;
+pub(crate) use bed::Bed;
 use mysql::MySql;
 pub(crate) use parts::Part;
 use postgres::Postgres;
+pub(crate) use producers::payload;
 use server::Server;
 use store::Strategy;
 
@@ -67,6 +68,11 @@ pub(crate) async fn measure(names: &[String], parts: &[Part], sizes: &Sizes) -> 
         }
     }
     Ok(report)
+}
+
+/// Starts a PostgreSQL with which something else is measured.
+pub(crate) async fn postgres() -> Result<impl Bed> {
+    Server::<Postgres>::start("postgres").await
 }
 
 /// The measurement of one store. Each part of it is a method, beside what it needs.

@@ -24,6 +24,29 @@ pub async fn one_consumer_gets_each_key_in_order(quay: &dyn Quay) {
     bringing.done().await;
 }
 
+/// A consumer sees where each event stood in line, whatever a producer calls its own headers.
+pub async fn the_sequence_comes_along_and_grows_with_each_key(quay: &dyn Quay) {
+    let passage = Passage::new(quay).await;
+    let (reader, mut events) = (passage.reader().await, passage.events(3, 4));
+    // One that was put with a time has none, and no header passes for it.
+    events.push(passage.marker());
+    let theirs = |event: Event| event.header("Sequence", "0000000000000000009");
+    let events: Vec<Event> = events.into_iter().map(theirs).collect();
+    let bringing = Bringer::start(passage.sink().await, events.clone());
+    reader.until(ids(&events)).await;
+    bringing.done().await;
+    let (mut first, mut last) = (HashSet::new(), HashMap::new());
+    for event in reader.events().into_iter().filter(|event| first.insert(event.id)) {
+        let put = events.iter().find(|put| put.id == event.id).expect("nothing else was put");
+        assert_eq!((event.sequence, event.headers.get("sequence")), (put.sequence, None));
+        if let (Some(sequence), Some(key)) = (event.sequence, event.key) {
+            let before = last.insert(key, sequence);
+            assert!(before < Some(sequence), "{sequence} came after {before:?}");
+        }
+    }
+    assert_eq!(last.len(), 3);
+}
+
 /// Two consumers share the work, and nothing is left out. Where a group keeps order, nothing of a
 /// key is handed out before the earlier one is ended, whoever asks.
 pub async fn two_consumers_of_a_group_share_and_take_a_key_one_after_another(quay: &dyn Quay) {

@@ -63,8 +63,9 @@ macro_rules! applications {
                 let lane = relay.lane(Lane { topics: Topics::all(), ..Lane::default() });
                 let want = Want { limit: 10, bytes: 1 << 20, lease: Duration::from_secs(30) };
                 let claims = lane.claim(&want).await.unwrap();
-                let created = claims[0].event.created;
-                assert_eq!((claims.len(), &claims[0].event), (1, &Event { created, ..event }));
+                let Event { created, sequence, .. } = claims[0].event;
+                let event = Event { created, sequence, ..event };
+                assert_eq!((claims.len(), &claims[0].event), (1, &event));
             }
 
             #[tokio::test]

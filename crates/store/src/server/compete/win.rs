@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use event::{Address, Claim, Fence, Millis, Moment, Shelf};
+use event::{Address, Claim, Event, Fence, Millis, Moment, Sequence, Shelf};
 
 use super::super::base::Base;
 use super::super::dialect::{Claimed, Dialect};
@@ -74,6 +74,7 @@ impl Pick<'_> {
                 Ok(event) => {
                     let rivals = self.rivals.as_mut().expect("this claim has rivals");
                     rivals.trails.insert(due.number, trail);
+                    let event = Event { sequence: Sequence::of(due.birth), ..event };
                     let due = due.due;
                     self.claims.push(Claim { event, address, fence, due, attempt, unexplained });
                 }

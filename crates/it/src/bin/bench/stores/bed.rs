@@ -10,7 +10,7 @@ use super::shapes::Shape;
 pub(super) const SIZE: usize = 300;
 
 #[async_trait]
-pub(super) trait Bed: Send + Sync {
+pub(crate) trait Bed: Send + Sync {
     /// How many turns or loops at once make sense here.
     fn width(&self) -> usize;
     /// Which shapes can be tried here.

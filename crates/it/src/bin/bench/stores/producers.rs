@@ -16,7 +16,7 @@ pub(super) fn key() -> String {
 }
 
 /// Returns the payload of an event.
-pub(super) fn payload() -> String {
+pub(crate) fn payload() -> String {
     format!("{{\"x\":\"{}\"}}", "y".repeat(super::bed::SIZE - 8))
 }
 

@@ -2,17 +2,17 @@
 
 /// One shape: how a batch is claimed and how it ends.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
-    pub(super) name: &'static str,
-    pub(super) what: &'static str,
+pub(crate) struct Shape {
+    pub(crate) name: &'static str,
+    pub(crate) what: &'static str,
     /// Whether a commit waits for the disk.
-    pub(super) sure: bool,
-    pub(super) end: End,
+    pub(crate) sure: bool,
+    pub(crate) end: End,
 }
 
 /// How rows end that were claimed.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum End {
+pub(crate) enum End {
     Delete,
     Mark,
 }
