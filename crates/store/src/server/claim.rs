@@ -146,7 +146,7 @@ async fn claim_and_settle<D: Dialect>(
     claims
 }
 
-/// A claim of hot rows and a settlement, committed as one. The leases are opened before the tallies.
+/// A claim of hot rows and a settlement, committed as one: leases are opened before tallies.
 struct Both<'a, D: Dialect> {
     claiming: &'a mut Claiming<D>,
     settling: &'a mut Settling,

@@ -1,9 +1,9 @@
 //! Answering together those who ask at the same time.
 //!
 //! Whoever gets the turn answers for those who wait for it by then, in the order in which they
-//! asked. So the more ask, the fewer statements each of them costs. Those who were answered together
-//! are likely to ask together again, so the first of them waits a little for the others; one who
-//! asks alone waits for no company.
+//! asked. So the more ask, the fewer statements each of them costs. Those who were answered
+//! together are likely to ask together again, so the first of them waits a little for the others;
+//! one who asks alone waits for no company.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
