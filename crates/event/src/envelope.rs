@@ -132,6 +132,18 @@ mod tests {
     }
 
     #[test]
+    fn a_media_type_means_json_by_its_subtype_however_it_is_written() {
+        for media in
+            ["application/json", "Application/JSON; charset=utf-8", "text/json", "a/b+Json"]
+        {
+            assert!(means_json(media), "{media}");
+        }
+        for media in ["", "json", "text/plain", "application/json-seq", "application/jsonl"] {
+            assert!(!means_json(media), "{media}");
+        }
+    }
+
+    #[test]
     fn a_header_never_passes_for_the_sequence() {
         let find = |event: &Event| {
             let attributes = Envelope::new(event, "orders").attributes();

@@ -1,7 +1,7 @@
 //! A row's place in the line of its outbox, which an event keeps through every attempt.
 //!
-//! It orders the events of one key and counts nothing: there are gaps. It never identifies an event,
-//! and says nothing beside the number of another outbox.
+//! It orders the events of one key and counts nothing: there are gaps. It never identifies an
+//! event, and says nothing beside the number of another outbox.
 
 use std::fmt;
 use std::str::FromStr;

@@ -45,7 +45,7 @@ fn payloads() -> impl Strategy<Value = Payload> {
 
 fn events() -> impl Strategy<Value = Event> {
     let media = proptest::sample::select([&TEXTS[..], &BYTES[..]].concat());
-    let given = proptest::option::of(media);
+    let given = proptest::option::weighted(0.9, media);
     (payloads(), given, any::<i64>(), any::<bool>()).prop_map(|(payload, media, seq, header)| {
         let mut event = Event { payload, sequence: Sequence::of(seq), ..Event::new("t", "T", "") };
         event = if header { event.key("k").header("dataset", "7") } else { event };
@@ -91,6 +91,8 @@ fn is_plain(event: &Event) -> bool {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4096))]
+
     #[test]
     fn both_forms_bring_every_payload_of_every_type_back(event in events()) {
         let (one, other) = (binary(&event), structured(&event));

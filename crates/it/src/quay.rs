@@ -1,6 +1,7 @@
 //! The quay that a suite of brokers stands on: one real broker, as many sinks and feeds as wanted,
 //! and the means to stop, kill and cut it off.
 
+mod berth;
 pub mod http;
 pub mod kafka;
 pub mod nats;
@@ -33,11 +34,6 @@ pub trait Quay: Send + Sync {
     /// Tells whether the broker has a name of its own for each event that it takes.
     fn names(&self) -> bool {
         self.traits().keeps
-    }
-    /// Tells whether text that claims to be JSON and is none comes as it was put. As a JSON string
-    /// inside a JSON document it does not.
-    fn letters(&self) -> bool {
-        true
     }
     /// Makes a topic that no other test uses, and whatever a group of that name needs to take from
     /// it. An event of this topic goes there without further naming.

@@ -9,6 +9,7 @@ pub mod chores;
 pub mod feed;
 pub mod inbox;
 mod passage;
+pub mod python;
 pub mod sink;
 pub mod source;
 pub mod storm;

@@ -61,6 +61,7 @@ public class Reader {
                 message.getTag().orElse(""),
                 message.getKeys().stream().sorted().collect(Collectors.joining(",")),
                 message.getProperties().get("traceparent"),
+                event.getExtension("sequence"),
                 Base64.getEncoder().encodeToString(data))
             .map(String::valueOf)
             .collect(Collectors.joining("\t"));

@@ -103,10 +103,6 @@ impl Quay for HttpQuay {
         vec![SECRET.to_owned(), WRONG.to_owned()]
     }
 
-    fn letters(&self) -> bool {
-        self.mode == Mode::Binary
-    }
-
     async fn topic(&self, _group: &str) -> Result<String> {
         let topic = format!("topic-{}", EventId::new());
         self.desks.topics().insert(topic.clone(), Vec::new());

@@ -1,7 +1,7 @@
 //! Kafka as the suites need it: a topic of each test's own, with a place for its dead.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -17,6 +17,7 @@ use rdkafka::error::{KafkaResult, RDKafkaErrorCode};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use tokio::time::sleep;
 
+use super::berth::Berth;
 use super::{Quay, WRONG};
 use crate::instance::Instance;
 use crate::line::Line;
@@ -52,7 +53,7 @@ pub struct KafkaQuay {
     pub password: String,
     /// The port of the line, and where it leads to.
     line: Option<(u16, u16)>,
-    instance: Option<Mutex<Instance>>,
+    berth: Berth,
 }
 
 /// Uses the broker of the world.
@@ -60,7 +61,7 @@ pub async fn shared() -> KafkaQuay {
     let server = need("kafka");
     let [url, guarded, password] =
         ["url", "guarded", "password"].map(|name| server.detail(name).to_owned());
-    KafkaQuay { url, guarded, password, line: None, instance: None }
+    KafkaQuay { url, guarded, password, line: None, berth: Berth::shared() }
 }
 
 /// Starts a broker of its own.
@@ -79,9 +80,10 @@ pub async fn own_with(settings: &[&str]) -> KafkaQuay {
         guarded: format!("kafka://127.0.0.1:{guarded}"),
         password: need("kafka").detail("password").to_owned(),
         line: Some((line, guarded)),
-        instance: Some(Mutex::new(instance)),
+        berth: Berth::own(instance),
     };
-    quay.answers().await.expect("the broker answers");
+    let sink = quay.sink(Berth::asking()).await.expect("the options are right");
+    quay.berth.answers(&*sink).await.expect("the broker answers");
     quay
 }
 
@@ -148,24 +150,6 @@ impl KafkaQuay {
         config
     }
 
-    /// Waits until it answers.
-    async fn answers(&self) -> Result<()> {
-        let manner = Manner { timeout: Duration::from_secs(5), ..Manner::new("it") };
-        let sink = Kafka::new(self.options(self.access(), manner)).map_err(anyhow::Error::msg)?;
-        let until = Instant::now() + PATIENCE;
-        while let Err(refusal) = sink.probe().await {
-            self.instance()?.lives()?;
-            ensure!(Instant::now() < until, "it does not answer: {refusal:?}");
-            sleep(LOOK).await;
-        }
-        Ok(())
-    }
-
-    fn instance(&self) -> Result<MutexGuard<'_, Instance>> {
-        let own = self.instance.as_ref().context("the world's broker is everybody's")?;
-        Ok(own.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     fn sink_by(&self, access: Access, manner: Manner) -> Result<Arc<dyn Sink>> {
         Ok(Arc::new(Kafka::new(self.options(access, manner)).map_err(anyhow::Error::msg)?))
     }
@@ -229,15 +213,10 @@ impl Quay for KafkaQuay {
     }
 
     async fn pause(&self, paused: bool) -> Result<()> {
-        self.instance()?.pause(paused)
+        self.berth.pause(paused)
     }
 
     async fn restart(&self) -> Result<()> {
-        {
-            let mut instance = self.instance()?;
-            instance.kill()?;
-            instance.revive()?;
-        }
-        self.answers().await
+        self.berth.restart(&*self.sink(Berth::asking()).await?).await
     }
 }

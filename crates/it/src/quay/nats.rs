@@ -1,10 +1,9 @@
 //! NATS as the suites need it: a stream of each test's own, which takes its dead too.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use async_nats::jetstream;
 use async_nats::jetstream::stream::Config;
 use async_trait::async_trait;
@@ -12,17 +11,13 @@ use broker::manner::{Manner, Naming, Subscription};
 use broker::nats::{Access, Nats, NatsFeed, Options, TRAITS, dead_subject};
 use broker::traits::Traits;
 use event::{EventId, Feed, Secret, Sink};
-use tokio::time::sleep;
 
+use super::berth::Berth;
 use super::{Quay, WRONG};
 use crate::instance::Instance;
 use crate::line::Line;
 use crate::world::need;
 
-/// How long a server may take until it answers.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How long to wait between two looks.
-const LOOK: Duration = Duration::from_millis(20);
 /// The words that let us in.
 const PASSWORD: &str = "postbox-of-nats";
 
@@ -31,13 +26,17 @@ pub struct NatsQuay {
     /// Where to connect.
     pub url: String,
     address: SocketAddr,
-    instance: Option<Mutex<Instance>>,
+    berth: Berth,
 }
 
 /// Uses the server of the world.
 pub async fn shared() -> NatsQuay {
     let server = need("nats");
-    NatsQuay { url: server.detail("url").to_owned(), address: server.socket, instance: None }
+    NatsQuay {
+        url: server.detail("url").to_owned(),
+        address: server.socket,
+        berth: Berth::shared(),
+    }
 }
 
 /// Starts a server of its own.
@@ -45,8 +44,9 @@ pub async fn own() -> NatsQuay {
     let instance = Instance::start("nats").expect("a server starts");
     let address = SocketAddr::from(([127, 0, 0, 1], instance.ports[0]));
     let url = instance.url.clone();
-    let quay = NatsQuay { url, address, instance: Some(Mutex::new(instance)) };
-    quay.answers().await.expect("the server answers");
+    let quay = NatsQuay { url, address, berth: Berth::own(instance) };
+    let sink = quay.sink(Berth::asking()).await.expect("the options are right");
+    quay.berth.answers(&*sink).await.expect("the server answers");
     quay
 }
 
@@ -84,23 +84,6 @@ impl NatsQuay {
 
     fn sink_by(&self, access: Access, manner: Manner) -> Result<Arc<dyn Sink>> {
         Ok(Arc::new(Nats::new(self.options(access, manner)).map_err(anyhow::Error::msg)?))
-    }
-
-    async fn answers(&self) -> Result<()> {
-        let until = Instant::now() + PATIENCE;
-        let manner = Manner { timeout: Duration::from_secs(2), ..Manner::new("it") };
-        let sink = self.sink_by(self.access(self.address, PASSWORD), manner)?;
-        while let Err(refusal) = sink.probe().await {
-            self.instance()?.lives()?;
-            ensure!(Instant::now() < until, "it does not answer: {refusal:?}");
-            sleep(LOOK).await;
-        }
-        Ok(())
-    }
-
-    fn instance(&self) -> Result<MutexGuard<'_, Instance>> {
-        let own = self.instance.as_ref().context("the world's server is everybody's")?;
-        Ok(own.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -153,15 +136,10 @@ impl Quay for NatsQuay {
     }
 
     async fn pause(&self, paused: bool) -> Result<()> {
-        self.instance()?.pause(paused)
+        self.berth.pause(paused)
     }
 
     async fn restart(&self) -> Result<()> {
-        {
-            let mut instance = self.instance()?;
-            instance.kill()?;
-            instance.revive()?;
-        }
-        self.answers().await
+        self.berth.restart(&*self.sink(Berth::asking()).await?).await
     }
 }

@@ -96,7 +96,6 @@ fn draw(ratios: &[Ratio]) -> Result<String> {
     let (_, shown) = shown.context("no such picture")?;
     let one = ratios.iter().all(|ratio| shown_in(ratio) == Some(picture));
     ensure!(one, "a chart is of one store, or of brokers, not of {picture} and another");
-    let parts = |ratio: &Ratio| split(&ratio.name).unwrap_or_default();
     let named = |ratio: &Ratio| match parts(ratio) {
         (broker, _) if picture == BROKERS => broker.to_owned(),
         (_, figure) => figure.to_owned(),
@@ -121,6 +120,11 @@ fn draw(ratios: &[Ratio]) -> Result<String> {
     Ok(svg.end())
 }
 
+/// Returns the server of a figure and the rest of its name.
+fn parts(ratio: &Ratio) -> (&str, &str) {
+    split(&ratio.name).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,7 +142,7 @@ mod tests {
             for (picture, ratios) in tables {
                 let there = std::fs::read_to_string(page.with_file_name(format!("{picture}.svg")));
                 let same = there.unwrap() == draw(&ratios).unwrap();
-                assert!(same, "draw {picture} anew: cargo xtask bench chart docs/benchmarks/{name}");
+                assert!(same, "draw {picture} anew: bench chart docs/benchmarks/{name}");
             }
         }
     }

@@ -40,9 +40,6 @@ pub async fn what_has_a_receipt_is_there_byte_for_byte(quay: &dyn Quay) {
 
 /// Text that is no JSON, and no text at all, come as they were put though nobody said what it is.
 pub async fn text_that_is_no_json_arrives_letter_by_letter(quay: &dyn Quay) {
-    if !quay.letters() {
-        return;
-    }
     let passage = Passage::new(quay).await;
     let (sink, reader) = (passage.sink().await, passage.reader().await);
     let events = ["", TEXT].map(|text| Event::new(&*passage.topic, "Text", text).key("7"));

@@ -404,7 +404,8 @@ async fn a_reader_in_python_understands_what_we_publish() {
             .header("traceparent", trace),
         bytes,
         Event::new(&*topic, "Said", "plain words").header("content-type", "text/plain"),
-    ];
+    ]
+    .map(|event| Event { sequence: event::Sequence::of(4711), ..event });
     assert!(sink(&quay).publish(&events).await.iter().all(Result::is_ok));
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/foreign/rabbitmq/read.py");
     let mut python = Command::new(need("rabbitmq").detail("python"));
@@ -423,6 +424,7 @@ async fn a_reader_in_python_understands_what_we_publish() {
         assert_eq!(said["type"], json!(event.kind));
         assert_eq!(said["topic"], json!(topic));
         assert_eq!(said["messagekey"], json!(id));
+        assert_eq!(said["sequence"], "0000000000000004711");
         assert_eq!((&seen["message_id"], &seen["type"]), (&json!(id), &json!(event.kind)));
         assert_eq!(seen["delivery_mode"], 2);
         assert_eq!(seen["timestamp"], event.created.0.div_euclid(1000));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use broker::manner::{Manner, Subscription};
 use broker::rocketmq::{RocketMq, RocketMqFeed, Shape};
 use event::{
-    Answer, Code, Durability, Event, EventId, Feed, Finding, Gauge, Millis, Refusal, Sink,
+    Answer, Code, Durability, Event, EventId, Feed, Finding, Gauge, Millis, Refusal, Sequence, Sink,
 };
 use it::quay::Quay;
 use it::quay::rocketmq::{RocketMqQuay, guarded, own_with, shared};
@@ -266,6 +266,7 @@ async fn the_official_java_client_and_the_cloudevents_sdk_read_our_events() {
         paid(r#"{"total": 42, "name": "Grüße"}"#).header("traceparent", trace),
         paid("").header("content-type", "text/plain"),
     ];
+    let events = events.map(|event| Event { sequence: Sequence::of(4711), ..event });
     let answers = sink(&quay, Shape::Fifo).publish(&events).await;
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
     let address = quay.address().expect("an address").to_string();
@@ -286,6 +287,7 @@ async fn the_official_java_client_and_the_cloudevents_sdk_read_our_events() {
         assert_eq!(Millis::parse(fields[3]), Some(event.created), "{line}");
         assert_eq!(fields[5..9], ["ключ 7", &id, "ключ 7", "OrderPaid"], "{line}");
         assert_eq!(fields[9], format!("{id},ключ_7"), "{line}");
+        assert_eq!(fields[11], "0000000000000004711", "{line}");
     }
     let fields = |line: usize| -> Vec<String> {
         told.lines().nth(line).expect("two came").split('\t').map(str::to_owned).collect()
@@ -293,6 +295,6 @@ async fn the_official_java_client_and_the_cloudevents_sdk_read_our_events() {
     let (first, second) = (fields(0), fields(1));
     assert_eq!((first[4].as_str(), first[10].as_str()), ("application/json", trace));
     assert_eq!((second[4].as_str(), second[10].as_str()), ("text/plain", "null"));
-    assert_eq!(first[11], "eyJ0b3RhbCI6IDQyLCAibmFtZSI6ICJHcsO8w59lIn0=");
-    assert_eq!(second[11], "", "nothing is read as nothing");
+    assert_eq!(first[12], "eyJ0b3RhbCI6IDQyLCAibmFtZSI6ICJHcsO8w59lIn0=");
+    assert_eq!(second[12], "", "nothing is read as nothing");
 }

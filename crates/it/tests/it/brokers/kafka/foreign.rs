@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use broker::kafka::Kafka;
 use broker::manner::Manner;
-use event::{Event, Sink};
+use event::{Event, Sequence, Sink};
 use it::quay::kafka::shared;
 use it::world::need;
 use serde_json::Value;
@@ -23,6 +23,7 @@ async fn a_consumer_in_java_reads_our_events_and_finds_each_key_in_its_own_parti
     let one = |n: usize| {
         let event = Event::new(&*topic, "OrderPaid", format!("{{\"n\":{n},\"note\":\"€\"}}"));
         let event = event.header("traceparent", TRACE).header("schema_version", "3");
+        let event = Event { sequence: Sequence::of(n as i64), ..event };
         match n % 5 {
             0 => event,
             key => event.key(format!("ключ-{key} 100%")),
@@ -51,6 +52,8 @@ async fn a_consumer_in_java_reads_our_events_and_finds_each_key_in_its_own_parti
         }
         assert_eq!(get("partition-of-java"), event.key.as_ref().and(get("partition")));
         assert_eq!((get("traceparent"), get("header-traceparent")), (Some(TRACE), Some(TRACE)));
+        let stood = event.sequence.map(|sequence| sequence.to_string());
+        assert_eq!(get("sequence"), stood.as_deref());
         assert_eq!((get("schemaversion"), get("messagekey")), (Some("3"), get("id")));
         places.insert(get("partition"));
     }

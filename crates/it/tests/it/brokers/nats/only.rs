@@ -7,9 +7,9 @@ use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
 use broker::manner::{Manner, Naming, Subscription};
 use broker::nats::{Access, Nats, NatsFeed, dead_subject};
 use event::{
-    Answer, Cause, Code, Durability, Event, Feed, Gauge, Grade, Inspection, Nack, Refusal, Secret,
-    Sink,
+    Cause, Code, Durability, Event, Feed, Gauge, Grade, Inspection, Nack, Refusal, Secret, Sink,
 };
+use it::answer::{cause, paid, publish};
 use it::quay::Quay;
 use it::quay::nats::{NatsQuay, shared, stream_of};
 use it::world::need;
@@ -24,29 +24,11 @@ fn sink_of(quay: &NatsQuay, stream: Option<&str>) -> Nats {
     Nats::new(broker::nats::Options { stream: stream.map(str::to_owned), ..options }).unwrap()
 }
 
-async fn publish(sink: &Nats, event: &Event) -> Answer {
-    sink.publish(std::slice::from_ref(event)).await.remove(0)
-}
-
-fn of(topic: &str) -> Event {
-    Event::new(topic, "Paid", r#"{"total": 42}"#).key("7")
-}
-
-fn cause(answer: Answer) -> (&'static str, Cause) {
-    match answer {
-        Err(Refusal::Down(cause)) => ("down", cause),
-        Err(Refusal::Retry(cause, _)) => ("retry", cause),
-        Err(Refusal::Reject(cause)) => ("reject", cause),
-        Err(Refusal::Unknown(cause)) => ("unknown", cause),
-        other => panic!("{other:?} has no cause"),
-    }
-}
-
 /// Checks what becomes of an event that a stream refuses.
 async fn refused(change: impl FnOnce(&mut Config), kind: &str, code: Code) {
     let quay = shared().await;
     let topic = quay.make(change).await.unwrap();
-    let (is, cause) = cause(publish(&sink_of(&quay, None), &of(&topic)).await);
+    let (is, cause) = cause(publish(&sink_of(&quay, None), &paid(&topic)).await);
     assert_eq!((is, cause.code), (kind, code), "{cause}");
     assert!(cause.detail.contains(&topic), "{cause}");
 }
@@ -75,7 +57,7 @@ async fn a_stream_that_never_acknowledges_is_unknown_and_told() {
     let access = Access { url: Secret::new(quay.url.clone()), token: None, credentials: None };
     let brief = Manner { timeout: Duration::from_secs(2), ..manner() };
     let sink = Nats::new(quay.options(access, brief)).unwrap();
-    let (is, cause) = cause(publish(&sink, &of(&topic)).await);
+    let (is, cause) = cause(publish(&sink, &paid(&topic)).await);
     assert_eq!((is, cause.code), ("unknown", Code::SinkTimeout));
     let seen = sink.inspect().await.unwrap();
     assert!(says(&seen, Grade::Bad, "no_ack"), "{seen:?}");
@@ -86,9 +68,9 @@ async fn another_stream_than_the_one_that_must_take_it_refuses_it() {
     let quay = shared().await;
     let (topic, other) = (quay.topic("g").await.unwrap(), quay.topic("g").await.unwrap());
     let sink = sink_of(&quay, Some(&stream_of(&other)));
-    let (is, cause) = cause(publish(&sink, &of(&topic)).await);
+    let (is, cause) = cause(publish(&sink, &paid(&topic)).await);
     assert_eq!((is, cause.code), ("retry", Code::TopicMissing), "{cause}");
-    let answer = publish(&sink, &of(&other)).await.unwrap();
+    let answer = publish(&sink, &paid(&other)).await.unwrap();
     assert_eq!(answer.broker_id, Some(format!("{}:1", stream_of(&other))));
 }
 
@@ -96,7 +78,7 @@ async fn another_stream_than_the_one_that_must_take_it_refuses_it() {
 async fn an_event_that_it_has_is_a_receipt_with_the_same_id() {
     let quay = shared().await;
     let topic = quay.topic("g").await.unwrap();
-    let (sink, event) = (sink_of(&quay, None), of(&topic));
+    let (sink, event) = (sink_of(&quay, None), paid(&topic));
     let first = publish(&sink, &event).await.unwrap();
     assert_eq!(publish(&sink, &event).await, Ok(first));
 }
@@ -151,7 +133,7 @@ async fn who_is_not_told_how_the_disk_is_written_claims_nothing() {
     quay.url = need("nats").detail("plain").to_owned();
     let topic = quay.topic("g").await.unwrap();
     let sink = sink_of(&quay, None);
-    publish(&sink, &of(&topic)).await.unwrap();
+    publish(&sink, &paid(&topic)).await.unwrap();
     let seen = sink.inspect().await.unwrap();
     assert_eq!(seen.durability, Durability::BestEffort);
     assert!(says(&seen, Grade::Warn, "$SYS.REQ.SERVER.PING.JSZ"), "{seen:?}");
@@ -163,7 +145,7 @@ async fn lag_and_the_dead_are_told() {
     let topic = quay.topic("stock").await.unwrap();
     let sink = sink_of(&quay, None);
     for _ in 0..3 {
-        publish(&sink, &of(&topic)).await.unwrap();
+        publish(&sink, &paid(&topic)).await.unwrap();
     }
     let feed = quay.feed(Subscription::new("stock", &[&topic])).await.unwrap();
     let first = feed.next(Duration::from_secs(20)).await.unwrap().unwrap();
@@ -183,7 +165,7 @@ async fn feeds_with_one_in_hand_share_one() {
     let quay = shared().await;
     let topic = quay.topic("one").await.unwrap();
     let sink = sink_of(&quay, None);
-    let events = [of(&topic), of(&topic)];
+    let events = [paid(&topic), paid(&topic)];
     for event in &events {
         publish(&sink, event).await.unwrap();
     }
@@ -204,7 +186,7 @@ async fn feeds_with_one_in_hand_share_one() {
 async fn one_feed_keeps_a_key_in_order_over_a_nack() {
     let quay = shared().await;
     let topic = quay.topic("again").await.unwrap();
-    let (sink, events) = (sink_of(&quay, None), [of(&topic), of(&topic), of(&topic)]);
+    let (sink, events) = (sink_of(&quay, None), [paid(&topic), paid(&topic), paid(&topic)]);
     for event in &events {
         publish(&sink, event).await.unwrap();
     }
@@ -230,7 +212,7 @@ async fn a_feed_of_what_no_stream_takes_says_so_and_goes_on_when_one_does() {
     let (name, subjects) = (stream_of(&topic), vec![topic.clone()]);
     let config = Config { name, subjects, ..Config::default() };
     quay.jetstream().await.unwrap().create_stream(config).await.unwrap();
-    let (sink, event) = (sink_of(&quay, None), of(&topic));
+    let (sink, event) = (sink_of(&quay, None), paid(&topic));
     publish(&sink, &event).await.unwrap();
     loop {
         match feed.next(Duration::from_secs(20)).await {
@@ -248,7 +230,7 @@ async fn a_name_leads_to_a_subject() {
     let options = quay.options(access, manner());
     let named = Naming::new(&topic).unwrap();
     let sink = Nats::new(broker::nats::Options { topic: named, ..options }).unwrap();
-    publish(&sink, &of("order.paid")).await.unwrap();
+    publish(&sink, &paid("order.paid")).await.unwrap();
     let feed = quay.feed(Subscription::new("g", &[&topic])).await.unwrap();
     let come = feed.next(Duration::from_secs(20)).await.unwrap().unwrap();
     assert_eq!(come.event.unwrap().topic, "order.paid");

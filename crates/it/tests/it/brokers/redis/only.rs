@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use broker::manner::{Manner, Subscription};
 use broker::redis::dead_stream;
-use event::{
-    Answer, Cause, Code, Durability, Event, Gauge, Grade, Inspection, Nack, Refusal, Sink,
-};
+use event::{Cause, Code, Durability, Event, Gauge, Grade, Inspection, Nack};
+use it::answer::{cause, paid, publish};
 use it::quay::Quay;
 use it::quay::redis::{RedisQuay, own_with, shared};
 use redis::{FromRedisValue, Value};
@@ -19,29 +18,11 @@ async fn ask<T: FromRedisValue>(quay: &RedisQuay, words: &[&str]) -> T {
     asking.query_async(&mut quay.client().await.unwrap()).await.unwrap()
 }
 
-async fn publish(sink: &dyn Sink, event: &Event) -> Answer {
-    sink.publish(std::slice::from_ref(event)).await.remove(0)
-}
-
-fn of(topic: &str) -> Event {
-    Event::new(topic, "Paid", r#"{"total": 42}"#).key("7")
-}
-
-fn cause(answer: Answer) -> (&'static str, Cause) {
-    match answer {
-        Err(Refusal::Down(cause)) => ("down", cause),
-        Err(Refusal::Retry(cause, _)) => ("retry", cause),
-        Err(Refusal::Reject(cause)) => ("reject", cause),
-        Err(Refusal::Unknown(cause)) => ("unknown", cause),
-        other => panic!("{other:?} has no cause"),
-    }
-}
-
 #[tokio::test]
 async fn a_server_that_is_full_is_down_and_goes_on_when_there_is_room() {
     let quay = own_with(&["--maxmemory", "1kb"]).await;
     let sink = quay.sink(Manner::new("it")).await.unwrap();
-    let event = of("orders");
+    let event = paid("orders");
     let (is, cause) = cause(publish(&*sink, &event).await);
     assert_eq!((is, cause.code), ("down", Code::BrokerFull), "{cause}");
     let _: Value = ask(&quay, &["CONFIG", "SET", "maxmemory", "0"]).await;
@@ -52,10 +33,10 @@ async fn a_server_that_is_full_is_down_and_goes_on_when_there_is_room() {
 async fn a_replica_and_a_server_without_replicas_are_down() {
     let quay = own_with(&["--min-replicas-to-write", "1"]).await;
     let sink = quay.sink(Manner::new("it")).await.unwrap();
-    let (is, why) = cause(publish(&*sink, &of("orders")).await);
+    let (is, why) = cause(publish(&*sink, &paid("orders")).await);
     assert_eq!((is, why.code), ("down", Code::NotKept), "{why}");
     let _: Value = ask(&quay, &["REPLICAOF", "127.0.0.1", "1"]).await;
-    let (is, why) = cause(publish(&*sink, &of("orders")).await);
+    let (is, why) = cause(publish(&*sink, &paid("orders")).await);
     assert_eq!((is, why.code), ("down", Code::SinkDown), "{why}");
     let seen = sink.inspect().await.unwrap();
     assert!(says(&seen, Grade::Bad, "replica"), "{seen:?}");
@@ -66,7 +47,7 @@ async fn what_is_larger_than_the_server_takes_is_rejected_before_it_is_written()
     let quay = own_with(&["--proto-max-bulk-len", "1mb"]).await;
     let sink = quay.sink(Manner::new("it")).await.unwrap();
     let large = Event::new("orders", "Large", "x".repeat((1 << 20) + 1));
-    let answers = sink.publish(&[of("orders"), large, of("orders")]).await;
+    let answers = sink.publish(&[paid("orders"), large, paid("orders")]).await;
     let (is, cause) = cause(answers[1].clone());
     assert_eq!((is, cause.code), ("reject", Code::TooLarge));
     assert!(cause.detail.contains("1048577 bytes; the limit is 1048576"), "{cause}");
@@ -97,10 +78,10 @@ async fn a_user_without_rights_is_told_which() {
     let topic = broker::manner::Naming::default();
     let options = broker::redis::Options { url, topic, manner: Manner::new("it") };
     let sink = broker::redis::Redis::new(options).unwrap();
-    let (is, cause) = cause(publish(&sink, &of(&stream)).await);
+    let (is, cause) = cause(publish(&sink, &paid(&stream)).await);
     assert_eq!((is, cause.code), ("retry", Code::AuthRefused), "{cause}");
     assert!(!cause.detail.contains("narrow-of-redis"), "{cause}");
-    publish(&sink, &of("other")).await.unwrap();
+    publish(&sink, &paid("other")).await.unwrap();
     let _: Value = ask(&quay, &["ACL", "DELUSER", &name]).await;
 }
 
@@ -139,7 +120,7 @@ async fn lag_and_the_dead_are_told_and_nothing_is_trimmed() {
     let topic = quay.topic("stock").await.unwrap();
     let sink = quay.sink(Manner::new("it")).await.unwrap();
     for _ in 0..3 {
-        publish(&*sink, &of(&topic)).await.unwrap();
+        publish(&*sink, &paid(&topic)).await.unwrap();
     }
     let feed = quay.feed(Subscription::new("stock", &[&topic])).await.unwrap();
     let first = feed.next(Duration::from_secs(20)).await.unwrap().unwrap();
@@ -165,7 +146,7 @@ async fn one_feed_keeps_a_key_in_order_over_a_nack_that_is_longer_than_a_lease()
     let quay = shared().await;
     let topic = quay.topic("again").await.unwrap();
     let sink = quay.sink(Manner::new("it")).await.unwrap();
-    let events = [of(&topic), of(&topic)];
+    let events = [paid(&topic), paid(&topic)];
     for event in &events {
         publish(&*sink, event).await.unwrap();
     }
@@ -189,7 +170,7 @@ async fn a_consumer_goes_from_its_group_when_nothing_is_left() {
     let quay = shared().await;
     let topic = quay.topic("leave").await.unwrap();
     let sink = quay.sink(Manner::new("it")).await.unwrap();
-    publish(&*sink, &of(&topic)).await.unwrap();
+    publish(&*sink, &paid(&topic)).await.unwrap();
     for (end, left) in [(false, 1), (true, 1)] {
         let feed = quay.feed(Subscription::new("leave", &[&topic])).await.unwrap();
         let come = feed.next(Duration::from_secs(20)).await.unwrap().unwrap();
