@@ -32,6 +32,7 @@ macro_rules! contract {
             a_clock_that_is_set_back_hands_nothing_out_twice
             a_lease_from_a_clock_that_was_ahead_is_taken_over
             a_released_lane_hands_over_at_once
+            a_lane_that_holds_nothing_is_released_too
             what_was_in_hand_at_a_release_spends_no_attempt
         }
         $crate::promises! { $ground, settle = $crate::suite::source::settle:
@@ -94,6 +95,7 @@ macro_rules! contract {
             an_outcome_beside_a_claim_is_known_to_the_next_one
             claims_made_at_once_share_no_row_and_no_key
             settlements_made_at_once_are_each_judged_by_themselves
+            turns_that_overlap_take_each_event_once_and_keep_its_receipt
         }
         $crate::promises! { $ground, wait = $crate::suite::source::wait:
             wait_returns_on_a_ring

@@ -1,8 +1,10 @@
 //! A lane joins one source to one sink: claim, publish, judge, settle.
 //!
 //! A turn is one straight function. There is no queue between its steps; to go faster, run more
-//! turns at once. If the process dies anywhere in a turn, the leases run out and the rows are due.
-//! Because a lane has one sink, a destination that is down rests its own lane and no other.
+//! turns at once. Where much waits, the outcomes of a turn are written down while the next one
+//! claims and publishes; it never gets further than that. If the process dies anywhere in a turn,
+//! the leases run out and the rows are due. Because a lane has one sink, a destination that is down
+//! rests its own lane and no other.
 //!
 //! A stop never calls unoffered what may have arrived: an offer that is cut is unknown, and what
 //! cannot be written down is left to the lease.
@@ -15,7 +17,7 @@ use event::{
     Answer, Cause, Claim, Clock, Code, Event, Limits, Outcome, Policy, Refusal, Settlement, Sink,
     Source, StoreError, Want,
 };
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use tokio_util::sync::CancellationToken;
 
 /// How a lane takes its turns.
@@ -54,13 +56,21 @@ pub struct Lane {
     pub options: Options,
 }
 
+/// Outcomes of a turn that are not written down.
+struct Owed {
+    ends: Vec<Settlement>,
+    /// Until when they can be.
+    until: event::Millis,
+    next: Next,
+}
+
 /// What a turn says about the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
+    /// It got all that it wanted, so there is likely to be more.
+    Beside,
     /// There was something, so there may be more.
     Again,
-    /// Nothing is due.
-    Wait,
     /// The destination is down.
     Rest,
 }
@@ -78,6 +88,8 @@ struct Ending {
 impl Lane {
     /// How long turns that were cut may take to write down how they ended.
     const LAST_WORDS: Duration = Duration::from_secs(5);
+    /// How many turns wait for the settlement of the one before after one got nothing beside it.
+    const APART: u32 = 16;
 
     /// Takes turns until told to stop, or until asking the source again cannot help; then hands
     /// over what it leases. Turns under way are finished, and cut only after the drain time.
@@ -123,12 +135,19 @@ impl Lane {
     }
 
     async fn take_turns(&self, ending: &Ending) -> Result<(), Cause> {
-        let stop = &ending.stop;
+        let (stop, mut apart) = (&ending.stop, 0);
         while !stop.is_cancelled() {
-            match self.turn(ending).await {
-                Ok(Next::Again) => {}
-                Ok(Next::Wait) => self.wait(stop).await,
+            let ended = match self.turn(ending).await {
+                Ok(Some(owed)) => self.go_on(owed, &mut apart, ending).await,
+                Ok(None) => {
+                    self.wait(stop).await;
+                    continue;
+                }
+                Err(error) => Err(error),
+            };
+            match ended {
                 Ok(Next::Rest) => self.rest(stop).await,
+                Ok(Next::Beside | Next::Again) => {}
                 Err(StoreError::Down(_)) => self.pause(self.policy.rest, stop).await,
                 Err(StoreError::Broken(cause)) => return Err(cause),
             }
@@ -136,12 +155,41 @@ impl Lane {
         Ok(())
     }
 
-    async fn turn(&self, ending: &Ending) -> Result<Next, StoreError> {
+    /// Writes the outcomes of a turn down and, as long as each turn gets all that it wants, takes
+    /// the next one meanwhile. One that gets nothing so may have met only keys that wait for the
+    /// very settlement beside it: then so many are taken `apart`.
+    async fn go_on(
+        &self,
+        mut owed: Owed,
+        apart: &mut u32,
+        ending: &Ending,
+    ) -> Result<Next, StoreError> {
+        let beside = *apart == 0;
+        *apart = apart.saturating_sub(1);
+        while beside && owed.next == Next::Beside && !ending.stop.is_cancelled() {
+            let (settled, turned) = join(self.settle(&owed, ending), self.turn(ending)).await;
+            let Ok(Some(next)) = turned else {
+                *apart = Lane::APART;
+                return settled.and(turned.map(|_| Next::Again));
+            };
+            owed = next;
+            if let Err(error) = settled {
+                // What was offered meanwhile has its own time left; the first error tells.
+                let _ = self.settle(&owed, ending).await;
+                return Err(error);
+            }
+        }
+        self.settle(&owed, ending).await?;
+        Ok(owed.next)
+    }
+
+    /// Claims, publishes and judges. Returns what is to be written down, if anything was due.
+    async fn turn(&self, ending: &Ending) -> Result<Option<Owed>, StoreError> {
         let Options { batch, bytes, lease, .. } = self.options;
-        let settle_until = self.clock.now() + lease;
+        let until = self.clock.now() + lease;
         let claims = self.source.claim(&Want { limit: batch, bytes, lease }).await?;
         if claims.is_empty() {
-            return Ok(Next::Wait);
+            return Ok(None);
         }
         let room = claims.len();
         let (mut ends, mut offered) = (Vec::with_capacity(room), Vec::with_capacity(room));
@@ -163,9 +211,12 @@ impl Lane {
             let outcome = self.policy.judge(event, attempt, answer, fastrand::f64());
             ends.push(Settlement { outcome, ..end });
         }
-        let settled = self.settle(&ends, settle_until, ending).await;
-        settled.inspect_err(|_| ending.owing.store(true, Ordering::Relaxed))?;
-        Ok(if down { Next::Rest } else { Next::Again })
+        let next = match (down, room == batch) {
+            (true, _) => Next::Rest,
+            (false, true) => Next::Beside,
+            (false, false) => Next::Again,
+        };
+        Ok(Some(Owed { ends, until, next }))
     }
 
     /// Says, before an event is offered, that it never can be: it has had all its attempts, brings
@@ -200,21 +251,19 @@ impl Lane {
 
     /// Writes the outcomes down, trying for as long as the leases last: to give up sooner is to
     /// publish twice, and to try longer is in vain. Only a stop that has waited long enough does.
-    async fn settle(
-        &self,
-        ends: &[Settlement],
-        until: event::Millis,
-        ending: &Ending,
-    ) -> Result<(), StoreError> {
+    async fn settle(&self, owed: &Owed, ending: &Ending) -> Result<(), StoreError> {
         const AGAIN: Duration = Duration::from_millis(100);
         loop {
-            match self.source.settle(ends).await {
+            match self.source.settle(&owed.ends).await {
                 Err(StoreError::Down(_))
-                    if self.clock.now() < until && !ending.cut.is_cancelled() =>
+                    if self.clock.now() < owed.until && !ending.cut.is_cancelled() =>
                 {
                     self.clock.sleep(AGAIN).await;
                 }
-                settled => return settled.map(drop),
+                settled => {
+                    let owing = |_: &StoreError| ending.owing.store(true, Ordering::Relaxed);
+                    return settled.map(drop).inspect_err(owing);
+                }
             }
         }
     }

@@ -108,6 +108,85 @@ async fn a_store_that_stays_down_beyond_the_lease_is_not_settled_in_vain() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn where_much_waits_a_turn_is_settled_while_the_next_one_publishes() {
+    let mut world = World::new([claims(2), claims(2), claims(2)]);
+    world.lane.options.batch = 2;
+    *world.source.settle_takes.lock().unwrap() = 5 * SECOND;
+    world.run_until_settled(6).await;
+    assert_eq!(world.source.settled_by_claim(), [0, 0, 2], "no turn gets further ahead");
+    assert_eq!(world.source.outcomes().len(), 6, "each is settled once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_little_waits_a_turn_is_settled_before_the_next_one_claims() {
+    let world = World::new([claims(2), claims(2)]);
+    *world.source.settle_takes.lock().unwrap() = 5 * SECOND;
+    world.run_until_settled(4).await;
+    assert_eq!(world.source.settled_by_claim(), [0, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_claim_in_vain_beside_a_settlement_so_many_turns_are_taken_apart() {
+    let batches = [2, 0].into_iter().chain([2; 18]).map(claims);
+    let mut world = World::new(batches);
+    world.lane.options.batch = 2;
+    *world.source.settle_takes.lock().unwrap() = 5 * SECOND;
+    world.run_until_settled(38).await;
+    let apart = (0..=17).map(|turns| 2 * turns);
+    assert_eq!(world.source.settled_by_claim(), apart.chain([34]).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_waits_for_a_settlement_and_for_the_turn_beside_it() {
+    let mut world = World::new([claims(2), claims(2), claims(2)]);
+    world.lane.options.batch = 2;
+    *world.source.settle_takes.lock().unwrap() = 5 * SECOND;
+    let stop = CancellationToken::new();
+    let running = world.spawn(&stop);
+    until(|| world.sink.offered.load(Ordering::SeqCst) >= 4).await;
+    assert_eq!(world.source.outcomes(), [], "the first turn is being settled");
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    assert_eq!(world.source.outcomes().len(), 4, "nothing more is claimed");
+    assert!(world.source.released.load(Ordering::SeqCst));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_beside_a_settlement_that_finds_the_destination_down_rests_the_lane() {
+    let mut world = World::new([claims(2), claims(2), claims(2)]);
+    world.lane.options.batch = 2;
+    let (fine, down) = (Receipt { broker_id: None }, Refusal::Down(cause(Code::SinkDown)));
+    world.sink.answer([Ok(fine.clone()), Ok(fine), Err(down.clone()), Err(down)]);
+    world.sink.up.store(false, Ordering::SeqCst);
+    let stop = CancellationToken::new();
+    let running = world.spawn(&stop);
+    world.sink.until_probed(3).await;
+    assert_eq!(world.source.claimed.load(Ordering::SeqCst), 2, "a resting lane claims nothing");
+    assert_eq!(world.source.outcomes().len(), 4);
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_could_not_be_written_down_beside_a_turn_is_left_to_the_lease() {
+    let mut world = World::new([claims(2), claims(2)]);
+    world.lane.options.batch = 2;
+    world.source.fail_settling.store(101, Ordering::SeqCst);
+    world.run_until_settled(2).await;
+    assert!(!world.source.released.load(Ordering::SeqCst), "what was published is handed over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_published_beside_a_settlement_in_vain_is_settled_itself() {
+    let mut world = World::new([claims(2), claims(2)]);
+    world.lane.options.batch = 2;
+    world.source.fail_settling.store(101, Ordering::SeqCst);
+    world.run_until_settled(2).await;
+    assert_eq!(world.sink.offered.load(Ordering::SeqCst), 4);
+    assert_eq!(world.source.outcomes().len(), 2, "the first turn's lease is over");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_broken_store_ends_the_lane_with_its_cause() {
     let world = World::new([]);
     world.source.broken.store(true, Ordering::SeqCst);
@@ -257,7 +336,10 @@ struct Script {
     batches: Mutex<VecDeque<Vec<Claim>>>,
     settled: Mutex<Vec<Settlement>>,
     claimed: AtomicUsize,
+    /// How many were settled when each claim was made that claimed something.
+    settled_by_claim: Mutex<Vec<usize>>,
     claim_takes: Mutex<Duration>,
+    settle_takes: Mutex<Duration>,
     fail_settling: AtomicUsize,
     broken: AtomicBool,
     released: AtomicBool,
@@ -266,6 +348,10 @@ struct Script {
 impl Script {
     fn outcomes(&self) -> Vec<Outcome> {
         self.settled.lock().unwrap().iter().map(|end| end.outcome.clone()).collect()
+    }
+
+    fn settled_by_claim(&self) -> Vec<usize> {
+        self.settled_by_claim.lock().unwrap().clone()
     }
 
     async fn until_settled(&self, count: usize) {
@@ -281,6 +367,10 @@ impl Source for Script {
         }
         let batch = self.batches.lock().unwrap().pop_front().unwrap_or_default();
         self.claimed.fetch_add(usize::from(!batch.is_empty()), Ordering::SeqCst);
+        if !batch.is_empty() {
+            let settled = self.settled.lock().unwrap().len();
+            self.settled_by_claim.lock().unwrap().push(settled);
+        }
         let takes = *self.claim_takes.lock().unwrap();
         tokio::time::sleep(takes).await;
         Ok(batch)
@@ -292,6 +382,8 @@ impl Source for Script {
             self.fail_settling.store(left - 1, Ordering::SeqCst);
             return Err(StoreError::Down(cause(Code::StoreDown)));
         }
+        let takes = *self.settle_takes.lock().unwrap();
+        tokio::time::sleep(takes).await;
         self.settled.lock().unwrap().extend_from_slice(ends);
         Ok(Settled { settled: ends.len(), stale: Vec::new() })
     }

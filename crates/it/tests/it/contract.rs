@@ -31,6 +31,7 @@ mod accounts;
 mod apart;
 mod application;
 mod backlog;
+mod beside;
 mod competing;
 mod halfway;
 mod history;

@@ -1,7 +1,5 @@
--- Takes rows out of the hot table.
--- The rows: their numbers and shards.
+-- Takes rows of one shard out of the hot table: a list in one partition costs half of a join.
+-- $1 the shard, $2 their numbers.
 -- Index: the primary key of the hot table. Locks: the rows that go.
-DELETE hot
-FROM {rows: seq SIGNED, shard SIGNED} AS named
-STRAIGHT_JOIN {outbox} AS hot FORCE INDEX (PRIMARY)
-    ON hot.seq = named.seq AND hot.shard = named.shard
+DELETE hot FROM {outbox} AS hot FORCE INDEX (PRIMARY)
+WHERE hot.shard = $1 AND hot.seq IN ($2)

@@ -1,23 +1,28 @@
 //! The hot rows in flight as a lease row names them: ` seq:until seq:until `, each between spaces.
 //! Where relays compete, the fence of its claim follows each: ` seq:until:fence `.
 
+use std::fmt::Write as _;
+
 use event::{Fence, Millis};
 
 use crate::compete::Named;
 
 /// Writes which rows are in flight, and until when.
 pub(super) fn write(rows: &[(i64, Millis)]) -> String {
-    between(rows.iter().map(|(seq, until)| format!("{seq}:{}", until.0)))
+    between(rows, |text, (seq, until)| write!(text, "{seq}:{}", until.0))
 }
 
 /// Writes which rows are in flight, until when, and in which claims.
 pub(super) fn write_named(rows: &[Named]) -> String {
-    let word = |named: &Named| format!("{}:{}:{}", named.seq, named.until.0, named.fence.0);
-    between(rows.iter().map(word))
+    between(rows, |text, named| write!(text, "{}:{}:{}", named.seq, named.until.0, named.fence.0))
 }
 
-fn between(words: impl Iterator<Item = String>) -> String {
-    let mut text: String = words.map(|word| format!(" {word}")).collect();
+fn between<Row>(rows: &[Row], word: impl Fn(&mut String, &Row) -> std::fmt::Result) -> String {
+    let mut text = String::with_capacity(rows.len() * 24);
+    for row in rows {
+        text.push(' ');
+        word(&mut text, row).expect("a text takes whatever is written");
+    }
     if !text.is_empty() {
         text.push(' ');
     }

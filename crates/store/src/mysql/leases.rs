@@ -1,6 +1,7 @@
 //! Who owns which shard, and who is there.
 
 use std::collections::BTreeSet;
+use std::iter::repeat_n;
 
 use async_trait::async_trait;
 use event::{Fence, Millis};
@@ -48,6 +49,9 @@ impl Leases for MySql {
         shards: &[u16],
         wanted: &[u16],
     ) -> Result<Vec<LeaseRow>, Fault> {
+        if shards.is_empty() {
+            return Ok(Vec::new());
+        }
         let row = |shard: u16| vec![shard.into(), wanted.contains(&shard).into()];
         let ask = self.sql.lock.ask().give(now).rows(named(shards, row));
         let read = |row: &MySqlRow| {
@@ -88,12 +92,15 @@ impl Leases for MySql {
     ) -> Result<BTreeSet<u16>, Fault> {
         let mut ordered: Vec<&Renewal> = renewals.iter().collect();
         ordered.sort_by_key(|one| one.shard);
-        let row = |one: &&Renewal| -> Vec<Value> {
-            let out = one.out.as_deref().map(flight::write);
-            vec![one.shard.into(), one.held.mark.0.into(), one.held.newest.0.into(), out.into()]
-        };
         let ask = self.sql.renew.ask().give(owner).give(until.0);
-        let found = ask.rows(ordered.iter().map(row).collect()).run(&mut *conn).await?;
+        let ask = ask.list(ordered.iter().map(|one| one.shard));
+        let ask = ask.list(ordered.iter().map(|one| one.held.mark.0));
+        let ask = ask.list(ordered.iter().map(|one| one.held.newest.0));
+        // Filled up by NULL, for the last of them may be long.
+        let out = ordered.iter().map(|one| one.out.as_deref().map(flight::write));
+        let missing = ordered.len().next_power_of_two() - ordered.len();
+        let ask = ask.list(out.chain(repeat_n(None, missing)));
+        let found = ask.run(&mut *conn).await?;
         if found.rows_affected() == ordered.len() as u64 {
             return Ok(ordered.iter().map(|one| one.shard).collect());
         }

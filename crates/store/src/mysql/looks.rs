@@ -34,10 +34,17 @@ impl Stretches {
     /// Returns where rows may have appeared below a lane's cursors.
     fn of(desk: &Desk, shards: &[u16]) -> Stretches {
         let mut all = Stretches::default();
-        for shard in shards {
-            if let Some(part) = desk.known(*shard) {
-                all.add(*shard, &part.below, part.hand.cursor());
+        let parts = || shards.iter().filter_map(|shard| Some((*shard, desk.known(*shard)?)));
+        for (shard, part) in parts() {
+            all.add(shard, &part.below, part.hand.cursor());
+        }
+        let seen = |window| -> usize { parts().map(|(_, part)| part.below.seen_in(window)).sum() };
+        match all.window {
+            // No number is missing, however many they are.
+            Some((low, high)) if usize::try_from(high - low) == Ok(seen((low, high))) => {
+                all.window = None;
             }
+            _ => all.seen = parts().flat_map(|(_, part)| part.below.seen()).collect(),
         }
         all
     }
@@ -46,7 +53,6 @@ impl Stretches {
     fn add(&mut self, shard: u16, below: &Below, to: i64) {
         let (before, window) = (self.pending.len(), below.window(to));
         self.pending.extend(below.pending());
-        self.seen.extend(below.seen());
         if window.is_some() || self.pending.len() > before {
             self.shards.insert(shard);
         }
@@ -190,6 +196,7 @@ pub(super) async fn peek(
             let part = desk.part(*shard);
             if let Some(to) = part.below.ripe(part.hand.cursor()) {
                 stretches.add(*shard, &part.below, to);
+                stretches.seen.extend(part.below.seen());
                 ripe.insert(*shard, to);
             }
         }
@@ -217,6 +224,30 @@ mod tests {
         assert_eq!(gaps((10, 15), vec![11, 13, 15]), [(11, 12), (13, 14)]);
         assert_eq!(gaps((10, 15), vec![9, 12, 16]), [(10, 11), (12, 15)]);
         assert_eq!(gaps((10, 15), vec![]), [(10, 15)]);
+    }
+
+    /// Returns where rows may have appeared, for a lane that has looked at these rows and stands
+    /// there.
+    fn stretches(passed: &[i64], cursor: i64) -> Vec<(i64, i64)> {
+        let mut desk = Desk::new(crate::Lane::default());
+        let part = desk.part(0);
+        passed.iter().for_each(|seq| part.below.passed(*seq));
+        part.hand.skip(cursor);
+        let Stretches { window, seen, .. } = Stretches::of(&desk, &[0]);
+        window.map(|window| gaps(window, seen)).unwrap_or_default()
+    }
+
+    #[test]
+    fn where_no_number_is_missing_none_is_looked_for() {
+        assert_eq!(stretches(&[1, 2, 3], 3), []);
+        assert_eq!(stretches(&[1, 3], 3), [(1, 2)]);
+        assert_eq!(stretches(&[1, 2, 3, 4], 2), [], "the cursor went back, and none is missing");
+    }
+
+    #[test]
+    fn a_row_beyond_a_cursor_that_went_back_does_not_stand_for_one_that_is_missing() {
+        assert_eq!(stretches(&[1, 2, 4], 3), [(2, 3)]);
+        assert_eq!(stretches(&[1, 4, 5], 3), [(1, 3)]);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Where rows go: copied first, then taken out of where they stood, by primary key. The tallies of
 //! their shards are open all the while, so nobody else moves them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use event::{Millis, Shelf};
+use event::{Address, Millis, Shelf};
 use sqlx::MySqlConnection;
 
 use super::template::Value;
@@ -33,20 +33,57 @@ fn place(at: usize) -> Value {
     i64::try_from(at).unwrap_or(i64::MAX).into()
 }
 
+/// Returns hot rows shard by shard, so many at a time.
+fn by_shard<T>(rows: impl Iterator<Item = (u16, T)>) -> Vec<(u16, Vec<T>)> {
+    let mut shards: BTreeMap<u16, Vec<Vec<T>>> = BTreeMap::new();
+    for (shard, row) in rows {
+        let parts = shards.entry(shard).or_default();
+        match parts.last_mut() {
+            Some(part) if part.len() < AT_ONCE => part.push(row),
+            _ => parts.push(vec![row]),
+        }
+    }
+    shards
+        .into_iter()
+        .flat_map(|(of, parts)| parts.into_iter().map(move |part| (of, part)))
+        .collect()
+}
+
 impl MySql {
-    /// Takes rows out of where they stood.
-    pub(super) async fn drop_rows(
+    /// Takes rows out of where they stood, hot ones shard by shard.
+    async fn drop_rows(
         &self,
         conn: &mut MySqlConnection,
-        shelf: Shelf,
-        keys: Vec<Vec<Value>>,
+        rows: impl Iterator<Item = Address> + Send,
     ) -> Result<(), Fault> {
-        let sql = match shelf {
-            Shelf::Hot => &self.sql.drop_hot,
-            Shelf::Later => &self.sql.drop_later,
+        let (hot, later): (Vec<Address>, Vec<Address>) =
+            rows.partition(|address| address.shelf == Shelf::Hot);
+        for (shard, seqs) in by_shard(hot.iter().map(|at| (at.shard, at.number))) {
+            self.sql.drop_hot.ask().give(shard).list(seqs).run(&mut *conn).await?;
+        }
+        for some in later.chunks(AT_ONCE) {
+            let named = some.iter().map(|at| vec![at.number.into()]).collect();
+            self.sql.drop_later.ask().rows(named).run(&mut *conn).await?;
+        }
+        Ok(())
+    }
+
+    /// Copies hot rows into the history, shard by shard.
+    async fn keep_hot(
+        &self,
+        conn: &mut MySqlConnection,
+        rows: &[(usize, &End<Option<String>>)],
+        now: Millis,
+    ) -> Result<(), Fault> {
+        let row = |(_, end): &(usize, &End<Option<String>>)| {
+            (end.address.shard, (end.address.number, end.said.clone()))
         };
-        for some in keys.chunks(AT_ONCE) {
-            sql.ask().rows(some.to_vec()).run(&mut *conn).await?;
+        for (shard, rows) in by_shard(rows.iter().map(row)) {
+            let (seqs, ids): (Vec<i64>, Vec<Option<String>>) = rows.into_iter().unzip();
+            // Where no destination called them anything, one nothing is enough.
+            let ids = if ids.iter().any(Option::is_some) { ids } else { vec![None] };
+            let ask = self.sql.done_hot.ask().give(now.0).give(shard).list(seqs).list(ids);
+            ask.run(&mut *conn).await?;
         }
         Ok(())
     }
@@ -102,6 +139,7 @@ impl MySql {
 #[async_trait]
 impl Moves for MySql {
     const ONE_STROKE: bool = false;
+    const ONE_COMMIT: bool = true;
 
     async fn open(
         &self,
@@ -119,9 +157,11 @@ impl Moves for MySql {
             return Ok(Kept::default());
         }
         ours.sort_by_key(|one| one.shard);
-        let row = |one: &Owned| vec![one.shard.into(), one.mark.0.into(), one.done.into()];
         let ask = self.sql.settle.ask().give(now).give(owner);
-        let found = ask.rows(ours.iter().map(row).collect()).run(&mut *conn).await?;
+        let ask = ask.list(ours.iter().map(|one| one.shard));
+        let ask = ask.list(ours.iter().map(|one| one.mark.0));
+        let ask = ask.list(ours.iter().map(|one| one.done));
+        let found = ask.run(&mut *conn).await?;
         let told = i64::try_from(found.last_insert_id()).unwrap_or(0);
         if told == 0 && now.is_none() && found.rows_affected() > 0 {
             return Err(broken(
@@ -148,21 +188,18 @@ impl Moves for MySql {
         now: Millis,
     ) -> Result<(), Fault> {
         let rows = ordered(rows);
-        let sql = match shelf {
-            Shelf::Hot => &self.sql.done_hot,
-            Shelf::Later => &self.sql.done_later,
-        };
-        for some in rows.chunks(AT_ONCE).filter(|_| history) {
-            let row = |(_, end): &(usize, &End<Option<String>>)| {
-                let mut row = key(shelf, end);
-                row.push(end.said.clone().into());
-                row
-            };
-            let named = some.iter().map(row).collect();
-            sql.ask().give(now.0).rows(named).run(&mut *conn).await?;
+        if history && shelf == Shelf::Hot {
+            self.keep_hot(conn, &rows, now).await?;
+        } else if history {
+            for some in rows.chunks(AT_ONCE) {
+                let row = |(_, end): &(usize, &End<Option<String>>)| {
+                    vec![end.address.number.into(), end.said.clone().into()]
+                };
+                let named = some.iter().map(row).collect();
+                self.sql.done_later.ask().give(now.0).rows(named).run(&mut *conn).await?;
+            }
         }
-        let keys = rows.iter().map(|(_, end)| key(shelf, end)).collect();
-        self.drop_rows(conn, shelf, keys).await
+        self.drop_rows(conn, rows.iter().map(|(_, end)| end.address)).await
     }
 
     async fn retry(
@@ -192,10 +229,7 @@ impl Moves for MySql {
             sql.ask().give(now.0).rows(named).run(&mut *conn).await?;
         }
         match shelf {
-            Shelf::Hot => {
-                let keys = rows.iter().map(|(_, end)| key(shelf, end)).collect();
-                self.drop_rows(conn, shelf, keys).await
-            }
+            Shelf::Hot => self.drop_rows(conn, rows.iter().map(|(_, end)| end.address)).await,
             Shelf::Later => Ok(()),
         }
     }
@@ -221,8 +255,7 @@ impl Moves for MySql {
             let named = some.iter().map(row).collect();
             sql.ask().give(now.0).rows(named).run(&mut *conn).await?;
         }
-        let keys = rows.iter().map(|(_, end)| key(shelf, end)).collect();
-        self.drop_rows(conn, shelf, keys).await
+        self.drop_rows(conn, rows.iter().map(|(_, end)| end.address)).await
     }
 
     async fn release(
@@ -248,11 +281,12 @@ impl Moves for MySql {
         let mut ordered: Vec<(i64, u16)> = rows.iter().map(|(shard, seq)| (*seq, *shard)).collect();
         ordered.sort_unstable();
         let key = |(seq, shard): &(i64, u16)| vec![(*seq).into(), (*shard).into()];
-        let keys: Vec<Vec<Value>> = ordered.iter().map(key).collect();
-        for some in keys.chunks(AT_ONCE) {
-            self.sql.lapse.ask().give(now.0).rows(some.to_vec()).run(&mut *conn).await?;
+        for some in ordered.chunks(AT_ONCE) {
+            let named = some.iter().map(key).collect();
+            self.sql.lapse.ask().give(now.0).rows(named).run(&mut *conn).await?;
         }
-        self.drop_rows(conn, Shelf::Hot, keys).await
+        let address = |(number, shard)| Address { shelf: Shelf::Hot, shard, number };
+        self.drop_rows(conn, ordered.into_iter().map(address)).await
     }
 
     async fn lapse_later(

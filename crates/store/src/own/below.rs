@@ -51,6 +51,15 @@ impl Below {
         self.seen.iter().copied()
     }
 
+    /// Counts those of them in a window. A cursor that goes back leaves others beyond it.
+    pub(crate) fn seen_in(&self, (low, high): (i64, i64)) -> usize {
+        let within = |seq: Option<&i64>| seq.is_none_or(|seq| (low + 1..=high).contains(seq));
+        match within(self.seen.first()) && within(self.seen.last()) {
+            true => self.seen.len(),
+            false => self.seen.range(low + 1..=high).count(),
+        }
+    }
+
     /// Returns which of the rows up to the cursor that are there were not looked at.
     pub(crate) fn unseen(&self, there: &[i64], cursor: i64) -> Vec<i64> {
         let unseen = |seq: &&i64| match **seq > self.floor {

@@ -41,6 +41,8 @@ fn verdict(state: &str, said: &str) -> StoreError {
         "53300" => down(Code::StoreBusy, "; raise max_connections, or lower what others keep open"),
         // After a failover the address leads to a standby for a while.
         "25006" => down(Code::StoreDown, "; the server takes no writes now"),
+        // Whoever slept in a transaction is cut off by the server, and may come back.
+        "25P03" | "25P04" => down(Code::StoreDown, ""),
         // Text that no UTF-8 database can keep.
         "22021" => broken(Code::BadEvent, ""),
         // Connections, resources, shutdown, and what the server's disk or memory did.
@@ -70,6 +72,8 @@ mod tests {
             ("53300", Code::StoreBusy),
             ("40P01", Code::StoreBusy),
             ("25006", Code::StoreDown),
+            ("25P03", Code::StoreDown),
+            ("25P04", Code::StoreDown),
             ("57P01", Code::StoreDown),
             ("57P03", Code::StoreDown),
         ] {

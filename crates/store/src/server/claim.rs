@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use event::{Address, Claim, Fence, Leased, Millis, StoreError, Want};
+use event::{Address, Claim, Fence, Leased, Millis, Settled, Settlement, StoreError, Want};
 
 use super::base::{Base, another_server};
 use super::compete::{adopt, unchanged};
@@ -16,9 +16,9 @@ use super::fault::Fault;
 use super::glance::{Glance, Glancing};
 use super::lane::{Asks, KeptGlance};
 use super::pick::Pick;
-use super::settle::take_in;
+use super::settle::{Kept, Settling, joining, take_in};
 use super::sharing::share;
-use super::together::{ROWS, Turn};
+use super::together::{ROWS, Taken, Turn, Turned};
 use super::work::{Commit, Scope, Work};
 use crate::own::{Held, May, Seen};
 
@@ -26,23 +26,30 @@ use crate::own::{Held, May, Seen};
 /// retry that falls due or a shard that was empty, waits that long.
 pub(super) const STILL: Duration = Duration::from_millis(40);
 
-/// Claims for one lane, together with the others who wait to.
+/// Claims for one lane, together with the others who wait to; maybe beside a settlement.
 pub(super) async fn claim<D: Dialect>(
     base: &Base<D>,
     lane: usize,
     asks: &Asks<D>,
     want: Want,
+    beside: bool,
 ) -> Result<Vec<Claim>, StoreError> {
     let mut lead = match asks.claims.ask(want, &base.turn).await {
         Turn::Told(claims) => return claims,
         Turn::Lead(lead) => lead,
     };
+    lead.gather().await;
     loop {
         let welcome = welcome(base.holding().desks[lane].weight);
         let wants: Vec<Want> = lead.questions(welcome).into_iter().map(|want| *want).collect();
         // After the questions, so that whoever asks has its own outcomes taken in.
         take_in(base, &lead.turn);
-        if let Some(claims) = lead.tell(claim_all(base, lane, asks, lead.since, &wants).await) {
+        let since = if beside { None } else { Some(lead.since) };
+        let claims = claim_all(base, lane, asks, &lead.turn, since, &wants).await;
+        let all = |(claims, want): (&Vec<Claim>, &Want)| claims.len() >= want.limit;
+        let told = claims.iter().flatten().zip(&wants);
+        lead.expect(told.filter(|told| all(*told)).count());
+        if let Some(claims) = lead.tell(claims) {
             return claims;
         }
     }
@@ -63,17 +70,20 @@ async fn claim_all<D: Dialect>(
     base: &Base<D>,
     lane: usize,
     asks: &Asks<D>,
-    since: Instant,
+    turn: &Turned<'_>,
+    since: Option<Instant>,
     wants: &[Want],
 ) -> Result<Vec<Vec<Claim>>, StoreError> {
-    let (era, lease) = (base.holding().era, wants[0].lease);
+    let (era, lease, takes_along) = (base.holding().era, wants[0].lease, asks.take_along());
     adopt(base, lease).await?;
     let changes = base.holding().changes;
-    // Whoever asked while the last claim was made may be told what that one saw.
-    let kept = asks
-        .kept()
-        .take()
-        .filter(|kept| since < kept.used && kept.made.elapsed() < STILL && kept.changes == changes);
+    // Whoever asked while the last claim was made, or whose outcomes are being written down, may be
+    // told what that one saw.
+    let still = |kept: &KeptGlance<D>| {
+        let in_time = since.is_none_or(|since| since < kept.used);
+        in_time && kept.made.elapsed() < STILL && kept.changes == changes
+    };
+    let kept = asks.kept().take().filter(still);
     let is_fresh = kept.is_none();
     let (made, glance) = match kept {
         Some(kept) => (kept.made, kept.glance),
@@ -84,14 +94,21 @@ async fn claim_all<D: Dialect>(
     };
     share(base, glance.looks.len(), glance.now, lease).await?;
     let Some(mut claiming) = Claiming::new(base, era, lane, wants, glance, is_fresh) else {
+        asks.claimed(false);
         return Ok(vec![Vec::new(); wants.len()]);
     };
-    let claims = base.work(&mut claiming).await;
+    let settlements = claiming.beside(asks, wants.len()).await;
+    drop(takes_along);
+    let claims = match settlements {
+        Some(settlements) => claim_and_settle(base, lane, &mut claiming, settlements, turn).await,
+        None => base.work(&mut claiming).await,
+    };
     if base.holding().era != era {
         // It went on while everything was let go.
         base.holding().forget();
         return Err(another_server());
     }
+    asks.claimed(claims.is_ok() && claiming.full);
     if claims.is_err() {
         let mut holding = base.holding();
         claiming.stages.iter().for_each(|stage| holding.lose(stage.shard));
@@ -100,6 +117,66 @@ async fn claim_all<D: Dialect>(
         *asks.kept() = Some(KeptGlance { glance, made, used, changes });
     }
     claims
+}
+
+/// Claims, and writes outcomes down in the same transaction. If that cannot be, they are written
+/// down by themselves: a claim that fails costs nobody a settlement.
+async fn claim_and_settle<D: Dialect>(
+    base: &Base<D>,
+    lane: usize,
+    claiming: &mut Claiming<D>,
+    mut settlements: Taken<Vec<Settlement>, Settled>,
+    turn: &Turned<'_>,
+) -> Result<Vec<Vec<Claim>>, StoreError> {
+    let groups = settlements.questions().into_iter().map(std::mem::take).collect();
+    let mut settling = Settling::new(base, lane, groups);
+    let (claims, kept) = match base.work(&mut Both { claiming, settling: &mut settling }).await {
+        Ok((claims, kept)) => (Ok(claims), Ok(kept)),
+        Err(error) if settling.is_doubted() => (Err(error.clone()), Err(error)),
+        Err(error) => (Err(error), settling.write(base).await),
+    };
+    settlements.tell(match kept {
+        Ok(kept) => Ok(settling.end(base, kept)),
+        Err(error) => {
+            settling.let_go(base, turn);
+            Err(error)
+        }
+    });
+    take_in(base, turn);
+    claims
+}
+
+/// A claim of hot rows and a settlement, committed as one: leases are opened before tallies.
+struct Both<'a, D: Dialect> {
+    claiming: &'a mut Claiming<D>,
+    settling: &'a mut Settling,
+}
+
+#[async_trait]
+impl<D: Dialect> Work<D> for Both<'_, D> {
+    type Out = (Vec<Vec<Claim>>, Kept);
+    const COMMIT: Commit = Commit::Quick;
+
+    fn scope(&self) -> Scope {
+        Scope::Transaction
+    }
+
+    fn repeats(&self) -> bool {
+        false
+    }
+
+    fn era(&self) -> Option<u64> {
+        Some(self.claiming.era)
+    }
+
+    async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Self::Out, Fault> {
+        let claims = self.claiming.run(base, conn).await?;
+        Ok((claims, self.settling.run(base, conn).await?))
+    }
+
+    fn doubted(&mut self) {
+        Work::<D>::doubted(self.settling);
+    }
 }
 
 /// What a claim does with one shard.
@@ -197,6 +274,23 @@ impl<D: Dialect> Claiming<D> {
         let claiming =
             Claiming { era, lane, want, follow, now, glance, stages, writes, full, is_fresh };
         (!claiming.stages.is_empty()).then_some(claiming)
+    }
+
+    /// Takes settlements to be written down with the claim, where that saves a commit: of a claim
+    /// that leaves the tallies alone. Whoever claims now is likely to settle as well.
+    async fn beside(
+        &self,
+        asks: &Asks<D>,
+        claims: usize,
+    ) -> Option<Taken<Vec<Settlement>, Settled>> {
+        if !D::ONE_COMMIT || self.writes {
+            return None;
+        }
+        if asks.come_together() {
+            asks.settlements.gather(claims, asks.claims.company().until()).await;
+        }
+        let settlements = asks.settlements.take(joining());
+        (!settlements.is_empty()).then_some(settlements)
     }
 
     /// Returns what was seen, less what was claimed of it.

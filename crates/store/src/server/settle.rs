@@ -1,6 +1,7 @@
 //! Settling: the tallies first, then each row to where its outcome takes it, by primary key.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use event::{
@@ -12,12 +13,18 @@ use super::dialect::Dialect;
 use super::fault::Fault;
 use super::lane::Asks;
 use super::moves::{End, Moving};
-use super::together::{ROWS, Turn, Turned, take_turn};
+use super::together::{Lead, ROWS, Turn, Turned, take_turn};
 use super::work::{Commit, Scope, Work};
 use crate::own::Holding;
 
 /// The rows whose outcomes are being written down: no outcome is written twice.
-pub(super) type Ending = HashSet<Address>;
+pub(super) type Ending = hashbrown::HashSet<Address>;
+
+/// How often a settlement waits for a claim that was asked for and has not begun.
+const PATIENCE: u32 = 4;
+
+/// How long a settlement waits for a claim at the most, whatever keeps that one.
+const LONGEST: Duration = Duration::from_secs(1);
 
 /// Settles for one lane, together with the others who wait to.
 pub(super) async fn settle<D: Dialect>(
@@ -27,25 +34,83 @@ pub(super) async fn settle<D: Dialect>(
     ends: Vec<Settlement>,
 ) -> Result<Settled, StoreError> {
     let _settling = base.settling.read().await;
-    let mut lead = match asks.settlements.ask(ends, &asks.writing).await {
+    let alone = puts_back(&ends);
+    let turn = match asks.settlements.ask(ends, &asks.writing).await {
+        Turn::Lead(lead) if !alone => join_claim(asks, lead).await,
+        turn => turn,
+    };
+    let mut lead = match turn {
         Turn::Told(settled) => return settled,
         Turn::Lead(lead) => lead,
     };
+    lead.gather().await;
     loop {
-        let mut rows = 0;
-        let welcome = |ends: &Vec<Settlement>| {
-            rows += ends.len();
-            rows <= ROWS
-        };
-        let groups: Vec<Vec<Settlement>> =
-            lead.questions(welcome).into_iter().map(std::mem::take).collect();
+        let mut groups = lead.questions(few());
+        let groups: Vec<Vec<Settlement>> = groups.drain(..).map(std::mem::take).collect();
         if groups.is_empty() {
             return lead.told().await;
         }
-        if let Some(settled) = lead.tell(settle_all(base, lane, groups).await) {
+        let company = groups.len();
+        let settled = settle_all(base, lane, groups).await;
+        lead.expect(if asks.is_busy() { company } else { 0 });
+        if let Some(settled) = lead.tell(settled) {
             return settled;
         }
     }
+}
+
+/// Waits for a claim that takes the settlement along, where one is likely to come.
+async fn join_claim<'a, D: Dialect>(
+    asks: &Asks<D>,
+    mut lead: Lead<'a, Vec<Settlement>, Settled>,
+) -> Turn<'a, Vec<Settlement>, Settled> {
+    let mut patience = PATIENCE;
+    while asks.joins_claim() {
+        lead = match lead.told_until(asks.claims.company().until()).await {
+            Turn::Lead(lead) => lead,
+            told @ Turn::Told(_) => return told,
+        };
+        if !asks.settlements.is_asked() {
+            // A claim has taken it along.
+            return Turn::Told(lead.told().await);
+        }
+        let in_time = lead.since.elapsed() < LONGEST;
+        match (asks.takes_along(), asks.claims.is_asked()) {
+            (true, _) if in_time => {}
+            (false, true) if patience > 1 => patience -= 1,
+            (false, true) => break,
+            _ => {
+                asks.went_apart();
+                break;
+            }
+        }
+    }
+    Turn::Lead(lead)
+}
+
+/// Welcomes as many outcomes as are settled together.
+fn few() -> impl FnMut(&Vec<Settlement>) -> bool {
+    let mut rows = 0;
+    move |ends| {
+        rows += ends.len();
+        rows <= ROWS
+    }
+}
+
+/// Welcomes outcomes that a claim may take along. Those that put hot rows back open leases as well,
+/// and not in the order in which the claim has: who waits for one of them would be waited for.
+pub(super) fn joining() -> impl FnMut(&Vec<Settlement>) -> bool {
+    let mut few = few();
+    move |ends| few(ends) && !puts_back(ends)
+}
+
+/// Tells whether hot rows stay where they are, so that their lease rows must not name them.
+fn puts_back(ends: &[Settlement]) -> bool {
+    ends.iter().any(is_put_back)
+}
+
+fn is_put_back(end: &Settlement) -> bool {
+    matches!(end.outcome, Outcome::Release { .. }) && end.address.shelf == Shelf::Hot
 }
 
 /// Settles everything that some ask for at the same time. Answers each of them.
@@ -54,16 +119,10 @@ async fn settle_all<D: Dialect>(
     lane: usize,
     groups: Vec<Vec<Settlement>>,
 ) -> Result<Vec<Settled>, StoreError> {
-    let counts: Vec<usize> = groups.iter().map(Vec::len).collect();
-    let mut settling = Settling::new(base, lane, groups.into_iter().flatten().collect());
-    let kept = match settling.fresh.contains(&true) {
-        true => base.work(&mut settling).await,
-        false => Ok(Kept::default()),
-    };
-    match kept {
+    let mut settling = Settling::new(base, lane, groups);
+    match settling.write(base).await {
         Ok(kept) => {
-            let settled = settling.answers(&kept, &counts);
-            base.outcomes().push((settling, kept));
+            let settled = settling.end(base, kept);
             if let Ok(turn) = base.turn.try_acquire() {
                 take_in(base, &turn);
             }
@@ -103,6 +162,8 @@ pub(super) struct Settling {
     era: u64,
     lane: usize,
     ends: Vec<Settlement>,
+    /// How many of them each who asks brought.
+    counts: Vec<usize>,
     /// Which of them are in flight, each under the fence that it was given.
     fresh: Vec<bool>,
     /// The shards of those, with what their tallies must show.
@@ -113,7 +174,13 @@ pub(super) struct Settling {
 }
 
 impl Settling {
-    fn new<D: Dialect>(base: &Base<D>, lane: usize, ends: Vec<Settlement>) -> Settling {
+    pub(super) fn new<D: Dialect>(
+        base: &Base<D>,
+        lane: usize,
+        groups: Vec<Vec<Settlement>>,
+    ) -> Settling {
+        let counts: Vec<usize> = groups.iter().map(Vec::len).collect();
+        let ends: Vec<Settlement> = groups.into_iter().flatten().collect();
         let holding = base.holding();
         let era = holding.era;
         let mut ending = base.ending();
@@ -128,7 +195,27 @@ impl Settling {
             fresh.is_some()
         };
         let fresh = ends.iter().map(fresh).collect();
-        Settling { era, lane, ends, fresh, marks, behind, doubted: false }
+        Settling { era, lane, ends, counts, fresh, marks, behind, doubted: false }
+    }
+
+    /// Writes the outcomes down by themselves.
+    pub(super) async fn write<D: Dialect>(&mut self, base: &Base<D>) -> Result<Kept, StoreError> {
+        match self.fresh.contains(&true) {
+            true => base.work(self).await,
+            false => Ok(Kept::default()),
+        }
+    }
+
+    /// Ends what was written down; it is to be taken in. Answers each who asked.
+    pub(super) fn end<D: Dialect>(self, base: &Base<D>, kept: Kept) -> Vec<Settled> {
+        let settled = self.answers(&kept);
+        base.outcomes().push((self, kept));
+        settled
+    }
+
+    /// Tells whether it may or may not have been written down.
+    pub(super) fn is_doubted(&self) -> bool {
+        self.doubted
     }
 
     fn fresh(&self) -> impl Iterator<Item = (&Settlement, &(u32, Vec<Moment>))> {
@@ -172,17 +259,15 @@ impl Settling {
     /// Asks the tallies which shards nobody has taken since.
     async fn open<D: Dialect>(&self, base: &Base<D>, conn: &mut D::Conn) -> Result<Kept, Fault> {
         // Rows that leave the hot table need not be unnamed; those that stay must be.
-        let back = self.fresh().filter(|(end, _)| {
-            matches!(end.outcome, Outcome::Release { .. }) && end.address.shelf == Shelf::Hot
-        });
+        let back = self.fresh().filter(|(end, _)| is_put_back(end));
         let back: Vec<i64> = back.map(|(end, _)| end.address.number).collect();
         base.db.open(conn, base.now(), &base.owner, &self.owned(), &back).await
     }
 
-    /// Answers for as many outcomes at a time as `counts` says.
-    fn answers(&self, kept: &Kept, counts: &[usize]) -> Vec<Settled> {
+    /// Answers each who asked.
+    fn answers(&self, kept: &Kept) -> Vec<Settled> {
         let mut ends = self.ends.iter().zip(&self.fresh);
-        let settled = counts.iter().map(|count| {
+        let settled = self.counts.iter().map(|count| {
             let ends = ends.by_ref().take(*count);
             let stale =
                 ends.filter(|(end, fresh)| !*fresh || !kept.shards.contains(&end.address.shard));
@@ -218,7 +303,7 @@ impl Settling {
     }
 
     /// Drops the shards of which it is in doubt what was settled.
-    fn let_go<D: Dialect>(self, base: &Base<D>, turn: &Turned<'_>) {
+    pub(super) fn let_go<D: Dialect>(self, base: &Base<D>, turn: &Turned<'_>) {
         take_in(base, turn);
         let (mut holding, mut ending) = (base.holding(), base.ending());
         for (end, _) in self.fresh() {
@@ -262,5 +347,83 @@ impl<D: Dialect> Work<D> for Settling {
 
     fn doubted(&mut self) {
         self.doubted = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mysql::MySql;
+
+    type Asking<'a> = Lead<'a, Vec<Settlement>, Settled>;
+
+    /// Asks to settle a row.
+    async fn ask(asks: &Asks<MySql>, outcome: Outcome) -> Asking<'_> {
+        let address = Address { shelf: Shelf::Hot, shard: 0, number: 1 };
+        let end = Settlement { id: EventId::new(), address, fence: Fence(1), outcome };
+        match asks.settlements.ask(vec![end], &asks.writing).await {
+            Turn::Lead(lead) => lead,
+            Turn::Told(_) => panic!("nobody else is there"),
+        }
+    }
+
+    fn done() -> Outcome {
+        Outcome::Done(event::Receipt { broker_id: None })
+    }
+
+    /// Answers as a claim does that takes settlements along. Returns how many those were.
+    fn take_along(asks: &Asks<MySql>) -> usize {
+        let mut taken = asks.settlements.take(joining());
+        let settled: Vec<Settled> = taken.questions().iter().map(|_| Settled::default()).collect();
+        let count = settled.len();
+        taken.tell(Ok(settled));
+        count
+    }
+
+    #[tokio::test]
+    async fn a_settlement_waits_for_the_claim_that_takes_it_along() {
+        let asks = Asks::<MySql>::default();
+        asks.claimed(true);
+        let under_way = asks.take_along();
+        let joined = join_claim(&asks, ask(&asks, done()).await);
+        tokio::pin!(joined);
+        let early = tokio::time::timeout(Duration::from_millis(50), &mut joined).await;
+        assert!(early.is_err(), "a claim is under way");
+        assert_eq!(take_along(&asks), 1);
+        drop(under_way);
+        assert!(matches!(joined.await, Turn::Told(Ok(_))));
+        assert!(asks.come_together(), "and the next one does so too");
+    }
+
+    #[tokio::test]
+    async fn a_settlement_waits_for_no_claim_where_none_comes() {
+        let asks = Asks::<MySql>::default();
+        assert!(matches!(join_claim(&asks, ask(&asks, done()).await).await, Turn::Lead(_)));
+        assert!(!asks.come_together(), "the last claim found little");
+        take_along(&asks);
+        asks.claimed(true);
+        assert!(asks.come_together());
+        assert!(matches!(join_claim(&asks, ask(&asks, done()).await).await, Turn::Lead(_)));
+        assert!(!asks.come_together(), "one waited in vain");
+    }
+
+    #[tokio::test]
+    async fn a_claim_takes_no_settlement_along_that_puts_rows_back() {
+        let asks = Asks::<MySql>::default();
+        let release = Outcome::Release { after: Duration::ZERO };
+        let mut lead = ask(&asks, release).await;
+        assert_eq!(take_along(&asks), 0);
+        assert_eq!(lead.questions(few()).len(), 1, "it waits in its place");
+    }
+
+    #[tokio::test]
+    async fn a_claim_that_hangs_keeps_no_settlement_for_long() {
+        let asks = Asks::<MySql>::default();
+        asks.claimed(true);
+        let _hangs = asks.take_along();
+        let joined =
+            tokio::time::timeout(10 * LONGEST, join_claim(&asks, ask(&asks, done()).await)).await;
+        assert!(matches!(joined, Ok(Turn::Lead(_))));
+        assert!(!asks.come_together());
     }
 }

@@ -4,9 +4,7 @@
 
 use std::collections::HashMap;
 
-use event::{
-    Address, Cause, Claim, Event, Fence, Millis, Moment, Outcome, Sequence, Shelf, Want,
-};
+use event::{Address, Cause, Claim, Event, Fence, Millis, Moment, Outcome, Sequence, Shelf, Want};
 use sqlx::{Row, SqliteConnection};
 
 use super::base::Base;

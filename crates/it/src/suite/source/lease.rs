@@ -241,6 +241,17 @@ pub async fn a_released_lane_hands_over_at_once(ground: &dyn Ground) {
     assert_eq!(owner.count().await.sent, 2);
 }
 
+/// A relay that found nothing holds nothing, and goes as others do.
+pub async fn a_lane_that_holds_nothing_is_released_too(ground: &dyn Ground) {
+    let (idle, busy) = (relay(ground).await, relay(ground).await);
+    assert_eq!(idle.claim(10).await, []);
+    idle.lane.release().await.expect("the store releases");
+    busy.put(&[unkeyed()]).await;
+    let claim = busy.claim_one().await;
+    busy.end(&[claim], &done()).await;
+    assert_eq!(busy.count().await.sent, 1);
+}
+
 /// Rows in hand at a release go back as if they had not been claimed, and its claims are stale.
 pub async fn what_was_in_hand_at_a_release_spends_no_attempt(ground: &dyn Ground) {
     let (owner, standby) = (relay(ground).await, relay(ground).await);

@@ -1,12 +1,13 @@
 //! Turns of one lane that ask at the same time.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
 
-use event::{Claim, Event, EventId};
-use futures_util::future::join_all;
+use event::{Claim, Event, EventId, Filter, Listed, Outcome, Receipt, Settled, Settlement, Status};
+use futures_util::future::{join, join_all};
 
 use crate::ground::Ground;
-use crate::suite::act::{SECOND, done, ids_of, keyed, relay, release, retry, unkeyed};
+use crate::suite::act::{Relay, SECOND, done, ids, ids_of, keyed, relay, release, retry, unkeyed};
 
 /// How many turns ask at once.
 const TURNS: usize = 6;
@@ -59,6 +60,53 @@ pub async fn an_outcome_beside_a_claim_is_known_to_the_next_one(ground: &dyn Gro
     let came: BTreeSet<EventId> = again.iter().map(|claim| claim.event.id).collect();
     assert_eq!((again.len(), came), (events.len(), ids_of(&events).into_iter().collect()));
     assert!(again.iter().all(|claim| claim.attempt == 1), "a release spends no attempt");
+}
+
+/// Turns that claim while their last outcomes are written down take each event once, its key in
+/// order, and every event keeps what its own destination called it.
+pub async fn turns_that_overlap_take_each_event_once_and_keep_its_receipt(ground: &dyn Ground) {
+    let one = relay(ground).await;
+    let keyed = (0..90).map(|n| keyed(&format!("k{}", n % 20)));
+    let events: Vec<Event> = keyed.chain((0..90).map(|_| unkeyed())).collect();
+    one.put(&events).await;
+    let came = Mutex::default();
+    join_all((0..3).map(|_| overlap(&one, &came))).await;
+    overlap(&one, &came).await;
+    let came: Vec<EventId> = came.into_inner().expect("no turn panics");
+    let all: BTreeSet<EventId> = came.iter().copied().collect();
+    assert_eq!((came.len(), &all), (all.len(), &ids_of(&events).into_iter().collect()));
+    for of in (0..20).map(|n| format!("k{n}")).filter(|_| ground.traits().ordered) {
+        let line = events.iter().filter(|event| event.key.as_ref() == Some(&of));
+        let rises =
+            line.map(|event| came.iter().position(|id| *id == event.id)).collect::<Vec<_>>();
+        assert!(rises.is_sorted(), "{of} came out of order");
+    }
+    let listed = one.find(&Filter::default()).await;
+    assert_eq!(listed.len(), events.len());
+    for Listed { event, status, broker_id, .. } in listed {
+        assert_eq!((status, broker_id), (Status::Sent, receipt(event.id).broker_id));
+    }
+    assert_eq!(one.count().await.sent, events.len() as u64);
+}
+
+/// Takes turns, each beside the settlement of the one before, until nothing is found.
+async fn overlap(one: &Relay, came: &Mutex<Vec<EventId>>) {
+    let mut owed = one.claim(10).await;
+    while !owed.is_empty() {
+        came.lock().expect("no turn panics").extend(ids(&owed));
+        let end = |claim: &Claim| claim.end(Outcome::Done(receipt(claim.event.id)));
+        let ends: Vec<Settlement> = owed.iter().map(end).collect();
+        let (settled, next) = join(one.lane.settle(&ends), one.claim(10)).await;
+        let all = Settled { settled: ends.len(), stale: Vec::new() };
+        assert_eq!(settled.expect("the store settles"), all);
+        owed = if next.is_empty() { one.claim(10).await } else { next };
+    }
+}
+
+/// What a destination calls an event: not every one calls it anything.
+fn receipt(id: EventId) -> Receipt {
+    let named = !id.uuid().as_u128().is_multiple_of(3);
+    Receipt { broker_id: named.then(|| format!("b-{id}")) }
 }
 
 /// However many settle at once, each is told about its own, and every outcome is kept.
