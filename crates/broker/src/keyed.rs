@@ -120,8 +120,8 @@ impl<'a> Batch<'a, '_> {
         answer
     }
 
-    /// Waits for a place, as long as anything may be offered. Whoever finds one at once has to watch
-    /// neither the stop nor the clock.
+    /// Waits for a place, as long as anything may be offered. Whoever finds one at once has to
+    /// watch neither the stop nor the clock.
     async fn enter(&self) -> Option<Pass<'_>> {
         if self.stop.is_cancelled() || Instant::now() >= self.until {
             return None;

@@ -1,5 +1,5 @@
-//! The sink `redis`: one `XADD` per event, in pipelines on one connection; the id of the entry is the
-//! receipt.
+//! The sink `redis`: one `XADD` per event, in pipelines on one connection; the id of the entry is
+//! the receipt.
 //!
 //! It never tries again by itself, never trims, and makes a stream with its first entry.
 
