@@ -289,8 +289,11 @@ pub async fn no_more_is_handed_out_than_may_be_in_hand(quay: &dyn Quay) {
 pub async fn a_feed_without_events_says_so_in_time(quay: &dyn Quay) {
     let passage = Passage::new(quay).await;
     let feed = passage.feed().await;
-    // The first may have to join first.
-    let _ = feed.next(Duration::from_secs(20)).await;
+    // With the first event it has joined.
+    let bringing = Bringer::start(passage.sink().await, vec![passage.marker()]);
+    let come = next(&feed).await;
+    ack(&feed, &come).await;
+    bringing.done().await;
     let began = Instant::now();
     assert_eq!(feed.next(Duration::from_millis(300)).await, Ok(None));
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
