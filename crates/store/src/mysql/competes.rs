@@ -15,7 +15,7 @@ use super::claims::{AT_ONCE as SHARDS, Read, begin, claimed};
 use super::looks::{appeared, late, peek};
 use super::moves::AT_ONCE;
 use super::template::Value;
-use super::{MySql, flight, rows};
+use super::{MySql, flight, parcel, rows};
 use crate::Strategy;
 use crate::compete::Line;
 use crate::server::rows::Cells;
@@ -230,11 +230,14 @@ impl Competes for MySql {
         owner: &str,
         lines: &[Line],
     ) -> Result<(), Fault> {
-        let named = lines.iter().map(|line| {
-            let out = flight::write_named(&line.out);
-            vec![line.shard.into(), line.fence.0.into(), out.into()]
-        });
-        self.sql.line_write.ask().give(owner).rows(named.collect()).run(conn).await?;
+        let texts = lines.iter().map(|line| (line, flight::write_named(&line.out)));
+        for part in parcel::part(texts.collect(), |(_, out)| out.len()) {
+            let row = |(line, out): (&Line, String)| {
+                vec![line.shard.into(), line.fence.0.into(), out.into()]
+            };
+            let named = part.into_iter().map(row).collect();
+            self.sql.line_write.ask().give(owner).rows(named).run(&mut *conn).await?;
+        }
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use sqlx::MySqlConnection;
 use sqlx::mysql::MySqlRow;
 
 use super::template::Value;
-use super::{MySql, flight, rows};
+use super::{MySql, flight, parcel, rows};
 use crate::own::Member;
 use crate::server::{Fault, Grant, LeaseRow, Leases, Renewal};
 
@@ -33,6 +33,26 @@ impl MySql {
     ) -> Result<(), Fault> {
         self.sql.mark.ask().rows(alone(shards)).run(conn).await?;
         Ok(())
+    }
+
+    /// Renews some leases, each with the rows in flight if they have changed; returns how many were
+    /// still ours.
+    async fn renew_part(
+        &self,
+        conn: &mut MySqlConnection,
+        owner: &str,
+        until: Millis,
+        part: Vec<(&Renewal, Option<String>)>,
+    ) -> Result<u64, Fault> {
+        let ask = self.sql.renew.ask().give(owner).give(until.0);
+        let ask = ask.list(part.iter().map(|(one, _)| one.shard));
+        let ask = ask.list(part.iter().map(|(one, _)| one.held.mark.0));
+        let ask = ask.list(part.iter().map(|(one, _)| one.held.newest.0));
+        // Filled up by NULL, for the last of them may be long.
+        let missing = part.len().next_power_of_two() - part.len();
+        let out = part.into_iter().map(|(_, out)| out);
+        let ask = ask.list(out.chain(repeat_n(None, missing)));
+        Ok(ask.run(conn).await?.rows_affected())
     }
 }
 
@@ -92,16 +112,12 @@ impl Leases for MySql {
     ) -> Result<BTreeSet<u16>, Fault> {
         let mut ordered: Vec<&Renewal> = renewals.iter().collect();
         ordered.sort_by_key(|one| one.shard);
-        let ask = self.sql.renew.ask().give(owner).give(until.0);
-        let ask = ask.list(ordered.iter().map(|one| one.shard));
-        let ask = ask.list(ordered.iter().map(|one| one.held.mark.0));
-        let ask = ask.list(ordered.iter().map(|one| one.held.newest.0));
-        // Filled up by NULL, for the last of them may be long.
-        let out = ordered.iter().map(|one| one.out.as_deref().map(flight::write));
-        let missing = ordered.len().next_power_of_two() - ordered.len();
-        let ask = ask.list(out.chain(repeat_n(None, missing)));
-        let found = ask.run(&mut *conn).await?;
-        if found.rows_affected() == ordered.len() as u64 {
+        let mut found = 0;
+        let texts = ordered.iter().map(|one| (*one, one.out.as_deref().map(flight::write)));
+        for part in parcel::part(texts.collect(), |(_, out)| out.as_ref().map_or(0, String::len)) {
+            found += self.renew_part(conn, owner, until, part).await?;
+        }
+        if found == ordered.len() as u64 {
             return Ok(ordered.iter().map(|one| one.shard).collect());
         }
         let row = |one: &&Renewal| vec![one.shard.into(), one.held.mark.0.into()];

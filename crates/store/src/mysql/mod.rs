@@ -19,6 +19,7 @@ mod keeps;
 mod leases;
 mod looks;
 mod moves;
+mod parcel;
 mod plan;
 mod put;
 mod rows;

@@ -8,7 +8,7 @@ use event::{Address, Millis, Shelf};
 use sqlx::MySqlConnection;
 
 use super::template::Value;
-use super::{MySql, flight, rows};
+use super::{MySql, flight, parcel, rows};
 use crate::server::{Again, End, Fault, Kept, Leases, Moves, Owned, broken};
 
 /// How many rows one statement names.
@@ -107,10 +107,11 @@ impl MySql {
             ours.push(*one);
             let out = row.out.into_iter().filter(|(seq, _)| !back.contains(seq));
             let out: Vec<(i64, Millis)> = out.collect();
-            flights.push(vec![row.shard.into(), flight::write(&out).into()]);
+            flights.push((row.shard, flight::write(&out)));
         }
-        if !flights.is_empty() {
-            self.sql.unname.ask().rows(flights).run(conn).await?;
+        for part in parcel::part(flights, |(_, out)| out.len()) {
+            let named = part.into_iter().map(|(shard, out)| vec![shard.into(), out.into()]);
+            self.sql.unname.ask().rows(named.collect()).run(&mut *conn).await?;
         }
         Ok(ours)
     }
