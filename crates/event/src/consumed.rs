@@ -16,11 +16,11 @@ pub enum Consumed {
     },
     /// It had been taken in before, and nothing was done.
     Before,
-    /// Nothing is there of it: it comes again.
+    /// Nothing is there of it: it comes again, or is tried again while it is in hand.
     Again(Cause),
     /// It was given up, and comes no more.
     Dead(Cause),
-    /// The broker did not answer, and nothing came.
+    /// The broker did not answer: nothing came, or it did not hear that an event is dead.
     Away(Cause),
 }
 

@@ -5,7 +5,9 @@
 mod consumer {
     mod ends;
     mod hand;
+    mod hearing;
     mod http;
+    mod outage;
     mod pace;
     mod place;
 }

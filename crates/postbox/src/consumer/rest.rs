@@ -19,15 +19,17 @@ struct State {
 }
 
 impl Rest {
-    /// Begins to rest. Whoever finds it resting already makes it no longer.
-    pub(super) fn begin(&self, chance: f64) {
+    /// Begins to rest; returns until when. Whoever finds it resting already makes it no longer.
+    pub(super) fn begin(&self, chance: f64) -> Instant {
         let (mut state, now) =
             (self.0.lock().unwrap_or_else(PoisonError::into_inner), Instant::now());
-        if state.until.is_none_or(|until| until <= now) {
-            state.times = state.times.saturating_add(1);
-            // At least half, for a rest of nothing is none.
-            state.until = Some(now + BACKOFF.pick(state.times, 0.5 + chance / 2.0));
+        if let Some(until) = state.until.filter(|until| *until > now) {
+            return until;
         }
+        state.times = state.times.saturating_add(1);
+        let until = now + pause(state.times, chance);
+        state.until = Some(until);
+        until
     }
 
     /// Everything answers again.
@@ -39,4 +41,10 @@ impl Rest {
     pub(super) fn until(&self) -> Option<Instant> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).until
     }
+}
+
+/// Returns how long to rest when it was in vain so many times in a row: at least half of what it
+/// may be, for a rest of nothing is none.
+pub(super) fn pause(times: u32, chance: f64) -> Duration {
+    BACKOFF.pick(times, 0.5 + chance / 2.0)
 }

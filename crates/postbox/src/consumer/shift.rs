@@ -1,14 +1,14 @@
 //! One run of a consumer: who takes from the feed, who works, and how it ends.
 
+mod end;
+
 use std::any::Any;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use event::{
-    Begun, Cause, Code, Consumed, Delivery, Event, EventId, Millis, Nack, Refusal, StoreError,
-};
+use event::{Begun, Cause, Code, Consumed, Delivery, Event, Refusal, StoreError};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -26,7 +26,7 @@ use crate::tx::Tx;
 /// How long the feed is asked before the consumer looks around.
 const ASK: Duration = Duration::from_secs(1);
 
-/// After how long an event comes again that nobody is to blame for.
+/// After how long the inbox is asked again for an event that another holder works on.
 const WAIT: Duration = Duration::from_secs(1);
 
 /// How many are in hand for each that is worked on.
@@ -56,12 +56,13 @@ struct InHand<'a> {
 
 /// How the work on an event ended.
 enum Worked {
-    First,
+    /// It was taken in, and that took so long.
+    First(Duration),
     Before,
     /// The stop came first.
     Left,
-    /// Somebody works on it in another way, or the database is away.
-    Wait(Cause),
+    /// Somebody works on it in another way, or the database is away: not before then again.
+    Wait(Instant, Cause),
     Failed(Cause),
     Never(Cause),
 }
@@ -123,7 +124,9 @@ where
     async fn take<'a>(&'a self, sender: mpsc::UnboundedSender<InHand<'a>>) {
         while let Some(hand) = self.free().await {
             match self.consumer.feed.next(ASK).await {
-                Ok(Some(delivery)) if *self.stopped.borrow() => self.put_back(&delivery).await,
+                Ok(Some(delivery)) if *self.stopped.borrow() => {
+                    self.put_back(delivery.handle).await;
+                }
                 Ok(Some(delivery)) => {
                     let key = delivery.event.as_ref().ok().and_then(|event| event.key.as_deref());
                     let turn = self.lines.lock().unwrap_or_else(PoisonError::into_inner).enter(key);
@@ -158,59 +161,68 @@ where
 
     /// Carries one delivery to its end, and keeps it from others meanwhile.
     async fn carry(&self, mut come: InHand<'_>) {
-        let keeping = async {
-            loop {
-                sleep(self.consumer.lease / 3).await;
-                let lease = self.consumer.lease;
-                // If it is somebody else's by now, the inbox sees to it that one of us works.
-                let _ = self.consumer.feed.extend(come.delivery.handle, lease).await;
-            }
-        };
-        let began = Instant::now();
-        let worked = tokio::select! {
-            worked = self.work(&come.delivery, &mut come.turn) => worked,
-            never = keeping => never,
-        };
-        self.end(&come.delivery, worked, began.elapsed()).await;
+        let (delivery, turn) = (&come.delivery, &mut come.turn);
+        let worked = self.keep(delivery.handle, self.work(delivery, turn)).await;
+        self.end(delivery, worked).await;
+        if let Ok(event) = &delivery.event {
+            self.consumer.patience.went(event.id);
+        }
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).leave(come.turn);
     }
 
+    /// Works on an event as often as nobody is to blame. It stays in hand meanwhile: the broker
+    /// counts how often it hands out, and would blame the event in the end.
     async fn work(&self, delivery: &Delivery, turn: &mut Turn) -> Worked {
         let event = match &delivery.event {
             Ok(event) => event,
             Err(cause) => return Worked::Never(cause.clone()),
         };
-        if let Some(cause) = self.consumer.patience.spent(delivery.attempt) {
+        if let Some(cause) = self.consumer.patience.came(event.id, delivery.attempt) {
             return Worked::Never(cause);
         }
-        let turned = async {
-            turn.wait().await;
-            self.places.acquire().await
-        };
-        let _place = tokio::select! {
-            biased;
-            () = self.stopped() => return Worked::Left,
-            place = turned => place,
-        };
-        self.take_in(event).await.unwrap_or_else(|failure| self.judge(failure))
+        loop {
+            let turned = async {
+                turn.wait().await;
+                self.places.acquire().await
+            };
+            let place = tokio::select! {
+                biased;
+                () = self.stopped() => return Worked::Left,
+                place = turned => place,
+            };
+            let worked = self.take_in(event).await.unwrap_or_else(|failure| self.judge(failure));
+            drop(place);
+            let Worked::Wait(until, cause) = &worked else { return worked };
+            self.tell(&Consumed::Again(cause.clone()));
+            tokio::select! {
+                biased;
+                () = self.stopped() => return worked,
+                () = sleep_until(*until) => {}
+            }
+        }
     }
 
     /// Does the work in one transaction with the memory of it.
     async fn take_in(&self, event: &Event) -> Result<Worked, Failure> {
         let (consumer, group) = (&self.consumer, &self.consumer.group);
         let outbox = consumer.outbox.as_ref().unwrap_or(&USUAL);
+        let began = Instant::now();
         let mut tx = DB::open(&consumer.pool).await?;
         match Tx::take_in(&mut *tx, &outbox.tables, group, event.id).await? {
             Begun::Go(_) => {}
             Begun::Done => return Ok(Worked::Before),
             Begun::Busy { until } => {
                 let why = format_args!("another holder works on it until {until}");
-                return Ok(Worked::Wait(Cause::new(Code::StoreBusy, why)));
+                let cause = Cause::new(Code::StoreBusy, why);
+                return Ok(Worked::Wait(Instant::now() + WAIT, cause));
             }
         }
         let worked = AssertUnwindSafe((self.work)(&mut *tx, event)).catch_unwind().await;
         match worked.unwrap_or_else(|panic| Err(Failure::later(told(&*panic)))) {
-            Ok(()) => tx.commit().await.map(|()| Worked::First).map_err(Failure::from),
+            Ok(()) => {
+                tx.commit().await?;
+                Ok(Worked::First(began.elapsed()))
+            }
             Err(failure) => {
                 // A connection that cannot roll back is closed, which does the same.
                 let _ = tx.rollback().await;
@@ -228,56 +240,22 @@ where
             Kind::Store(error) => error,
         };
         match error {
-            StoreError::Down(cause) => {
-                self.rest.begin(fastrand::f64());
-                Worked::Wait(cause)
-            }
+            StoreError::Down(cause) => Worked::Wait(self.rest.begin(fastrand::f64()), cause),
             StoreError::Broken(cause) if cause.code == Code::SchemaMissing => {
                 let error = StoreError::Broken(cause.clone());
                 self.broken.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
                 self.stop();
-                Worked::Wait(cause)
+                Worked::Wait(Instant::now(), cause)
             }
             StoreError::Broken(cause) => Worked::Failed(cause),
         }
     }
+}
 
-    /// Tells the broker what became of it. What it does not hear comes again, and is known then.
-    async fn end(&self, delivery: &Delivery, worked: Worked, work: Duration) {
-        let (feed, handle) = (&self.consumer.feed, delivery.handle);
-        let id = delivery.event.as_ref().ok().map(|event| event.id);
-        let nack = match worked {
-            Worked::First | Worked::Before => {
-                let _ = feed.ack(handle).await;
-                self.rest.over();
-                id.inspect(|id| self.consumer.patience.forget(*id));
-                let what = match worked {
-                    Worked::First => Consumed::First { work, age: age(delivery) },
-                    _ => Consumed::Before,
-                };
-                return self.tell(&what);
-            }
-            Worked::Left => return self.put_back(delivery).await,
-            Worked::Wait(cause) => (Nack::Again(WAIT), cause),
-            Worked::Never(cause) => (Nack::Dead(cause.clone()), cause),
-            Worked::Failed(cause) => {
-                let (patience, id) = (&self.consumer.patience, id.unwrap_or_else(EventId::new));
-                let nack = patience.judge(id, delivery.attempt, cause.clone(), fastrand::f64());
-                (nack, cause)
-            }
-        };
-        let what = match &nack {
-            (Nack::Again(_), cause) => Consumed::Again(cause.clone()),
-            (Nack::Dead(cause), _) => Consumed::Dead(cause.clone()),
-        };
-        let _ = feed.nack(handle, nack.0).await;
-        self.tell(&what);
-    }
-
-    async fn put_back(&self, delivery: &Delivery) {
-        let _ = self.consumer.feed.nack(delivery.handle, Nack::Again(Duration::ZERO)).await;
-    }
-
+impl<DB: Database, W> Shift<DB, W>
+where
+    DB::Connection: Tx,
+{
     fn tell(&self, what: &Consumed) {
         if let Some(witness) = &self.consumer.witness {
             witness.consumed(&self.consumer.group, what);
@@ -299,12 +277,6 @@ fn told(panic: &(dyn Any + Send)) -> String {
     let said = panic.downcast_ref::<&str>().map(|said| (*said).to_owned());
     let said = said.or_else(|| panic.downcast_ref::<String>().cloned());
     format!("the work panicked: {}", said.unwrap_or_default())
-}
-
-/// Returns how old the event of a delivery is by this machine's clock.
-fn age(delivery: &Delivery) -> Duration {
-    let created = delivery.event.as_ref().map_or_else(|_| Millis::now(), |event| event.created);
-    Duration::from_millis(u64::try_from(Millis::now().0 - created.0).unwrap_or_default())
 }
 
 fn cause(refusal: Refusal) -> Cause {

@@ -40,6 +40,13 @@ impl Heard {
         waiting.await.unwrap_or_else(|_| panic!("heard only {:?}", self.all.lock())).unwrap();
     }
 
+    /// Waits until such a thing was heard, for a day: on a clock that is paused, that is soon over.
+    pub(crate) async fn until_heard(&self, fits: fn(&Consumed) -> bool) {
+        let (mut news, day) = (self.count.subscribe(), Duration::from_secs(86_400));
+        let waiting = tokio::time::timeout(day, news.wait_for(|_| self.count(fits) > 0));
+        waiting.await.unwrap_or_else(|_| panic!("heard only {:?}", self.all.lock())).unwrap();
+    }
+
     pub(crate) fn count(&self, fits: impl Fn(&Consumed) -> bool) -> usize {
         self.all.lock().unwrap().iter().filter(|what| fits(what)).count()
     }
