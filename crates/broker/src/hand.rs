@@ -38,9 +38,17 @@ pub(crate) struct Held<P, T> {
     pub(crate) ticket: T,
     pub(crate) origin: String,
     /// When its lease runs out.
-    until: Instant,
+    pub(crate) until: Instant,
     /// Until when it shall be kept.
     keep: Instant,
+}
+
+/// What is in hand or waits, and until when it is ours.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Ours<P, T> {
+    pub(crate) place: P,
+    pub(crate) ticket: T,
+    pub(crate) until: Instant,
 }
 
 /// The hand of one feed.
@@ -215,7 +223,7 @@ impl<P: Ord + Clone + Eq + Hash, T: Clone> Hand<P, T> {
     }
 
     /// Returns what has waited half its lease, or is kept beyond it: to be renewed now.
-    pub(crate) fn due(&self) -> Vec<(P, T)> {
+    pub(crate) fn due(&self) -> Vec<Ours<P, T>> {
         let mut state = self.state();
         let now = Instant::now();
         state.sweep(now, self.lease);
@@ -223,22 +231,31 @@ impl<P: Ord + Clone + Eq + Hash, T: Clone> Hand<P, T> {
         let mut due = Vec::new();
         if state.asking > 0 || state.asked + self.lease / 2 > now {
             for came in state.lines.waiting().filter(|came| came.what.until < half) {
-                due.push((came.place.clone(), came.what.ticket.clone()));
+                let (place, ticket) = (came.place.clone(), came.what.ticket.clone());
+                due.push(Ours { place, ticket, until: came.what.until });
             }
         }
         let kept = |held: &&Held<P, T>| held.until < half && held.until < held.keep;
         for held in state.held.values().filter(kept) {
-            due.push((held.place.clone(), held.ticket.clone()));
+            let (place, ticket) = (held.place.clone(), held.ticket.clone());
+            due.push(Ours { place, ticket, until: held.until });
         }
         due
     }
 
-    /// Lets go of everything, and returns it.
-    pub(crate) fn clear(&self) -> Vec<(P, T)> {
+    /// Lets go of everything, and returns what is still ours.
+    pub(crate) fn clear(&self) -> Vec<Ours<P, T>> {
         let mut state = self.state();
-        let waiting = state.lines.clear();
-        let waiting = waiting.into_iter().map(|came| (came.place, came.what.ticket));
-        let held: Vec<_> = state.held.drain().map(|(_, held)| (held.place, held.ticket)).collect();
+        state.sweep(Instant::now(), self.lease);
+        let waiting = state.lines.clear().into_iter().map(|Came { place, what, .. }| {
+            let Arrival { ticket, until, .. } = what;
+            Ours { place, ticket, until }
+        });
+        let held = state.held.drain().map(|(_, Held { place, ticket, until, .. })| Ours {
+            place,
+            ticket,
+            until,
+        });
         waiting.chain(held).collect()
     }
 
@@ -360,7 +377,8 @@ mod tests {
         tokio::time::advance(LEASE * 3 / 4).await;
         assert_eq!(hand.due(), [], "nobody has asked for half a lease");
         assert_eq!(next(&hand).await, None);
-        assert_eq!(hand.due(), [(2, "ticket")]);
+        let until = Instant::now() + LEASE / 4;
+        assert_eq!(hand.due(), [Ours { place: 2, ticket: "ticket", until }]);
         hand.keep(first, LEASE * 2);
         assert_eq!(hand.due().len(), 2);
         hand.renewed(&1, Instant::now());
@@ -370,7 +388,25 @@ mod tests {
         hand.find(first).unwrap();
         hand.lost(&1);
         hand.find(first).unwrap_err();
-        assert_eq!(hand.clear(), [(2, "ticket")]);
+        assert_eq!(hand.clear().into_iter().map(|ours| ours.place).collect::<Vec<_>>(), [2]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_let_go_of_is_only_what_is_still_ours() {
+        let hand = hand(8);
+        let (soon, late) = (Instant::now() + LEASE, Instant::now() + LEASE * 2);
+        for (place, key, until) in [(1, "a", soon), (2, "b", late), (3, "a", soon), (4, "b", late)]
+        {
+            hand.arrive(place, arrival(key, until));
+        }
+        let (first, second) = (next(&hand).await.unwrap(), next(&hand).await.unwrap());
+        assert_eq!(hand.find(first).unwrap().until, soon);
+        tokio::time::advance(LEASE).await;
+        let mut left = hand.clear();
+        left.sort_by_key(|ours| ours.place);
+        let ours = |place| Ours { place, ticket: "ticket", until: late };
+        assert_eq!(left, [ours(2), ours(4)]);
+        hand.find(second).unwrap_err();
     }
 
     #[tokio::test(start_paused = true)]

@@ -9,6 +9,7 @@ mod inspect;
 mod joint;
 mod line;
 mod management;
+mod reach;
 mod refusal;
 mod topology;
 mod wire;
@@ -49,7 +50,7 @@ pub const TRAITS: Traits = Traits {
     // What is handed out stays with its holder until the connection ends, or the broker's
     // `consumer_timeout` (30 minutes) does it.
     leases: false,
-    levels: &[Gauge::Lag, Gauge::Dead],
+    levels: &[Gauge::Lag, Gauge::Dead, Gauge::Disk],
 };
 
 /// Where and how events are published.
@@ -197,9 +198,10 @@ fn too_wide(filled: &Filled, frame: usize) -> Option<Cause> {
 fn load(answer: &Answer, began: Instant) -> Signal {
     match answer {
         Ok(_) => Signal::Good(began.elapsed()),
-        Err(Refusal::Unknown(cause)) if cause.code == Code::SinkTimeout => Signal::Overloaded,
-        Err(Refusal::Retry(cause, _)) if cause.code == Code::NotKept => Signal::Overloaded,
-        Err(Refusal::Unknown(_)) => Signal::Failed,
+        Err(Refusal::Unknown(cause)) => match cause.code {
+            Code::SinkTimeout | Code::NotKept => Signal::Overloaded,
+            _ => Signal::Failed,
+        },
         Err(_) => Signal::Silent,
     }
 }
@@ -282,6 +284,15 @@ mod tests {
         }
         assert!(matches!(sink.probe().await, Err(Refusal::Down(_))));
         assert!(matches!(sink.inspect().await, Err(Refusal::Down(_))));
+    }
+
+    #[test]
+    fn silence_and_a_queue_that_is_full_are_load() {
+        let began = Instant::now();
+        let nack = refusal::confirmed(Confirmation::Nack(None), Where { host: "h", exchange: "" });
+        assert!(matches!(load(&nack, began), Signal::Overloaded));
+        assert!(matches!(load(&Err(refusal::late("h", None)), began), Signal::Overloaded));
+        assert!(matches!(load(&Err(refusal::late("h", Some("disk"))), began), Signal::Failed));
     }
 
     #[test]

@@ -5,9 +5,12 @@
 //! each has only one in hand; then the group as a whole has one.
 //!
 //! JetStream takes an acknowledgment from anyone, also from a holder whose time is over. So a lease
-//! ends here a little before it ends at the server, and nothing is told of it after that.
+//! ends here a little before it ends at the server, and nothing is told of it after that, also not
+//! by who waited for a connection meanwhile.
 
 mod pull;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +24,7 @@ use event::{Cause, Code, Delivery, Feed, Handle, Nack, Refusal};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use self::pull::{Hand, Ticket};
+use self::pull::{Hand, Held, Ticket};
 use super::link::Link;
 use super::{Access, dead_subject, refusal};
 use crate::manner::Subscription;
@@ -69,14 +72,20 @@ impl NatsFeed {
         }
     }
 
-    /// Tells JetStream something of a delivery, and waits until it has heard it.
-    async fn tell(&self, ticket: &Ticket, words: impl Into<Bytes>) -> Result<(), Refusal> {
-        let until = Instant::now() + self.subscription.timeout;
-        pull::tell(&self.link, ticket, words.into(), until).await
+    /// Tells JetStream something of a delivery while it is ours, and waits until it has heard it.
+    async fn tell(&self, held: &Held, words: impl Into<Bytes>) -> Result<(), Refusal> {
+        let until = self.patience(held.until);
+        pull::tell(&self.link, &held.ticket, words.into(), until).await
+    }
+
+    /// Returns until when a call may take that is of use until then at the most.
+    fn patience(&self, at_most: Instant) -> Instant {
+        at_most.min(Instant::now() + self.subscription.timeout)
     }
 
     /// Puts a copy where the dead of its subject are kept.
-    async fn bury(&self, ticket: &Ticket, origin: &str, cause: &Cause) -> Result<(), Refusal> {
+    async fn bury(&self, held: &Held, cause: &Cause) -> Result<(), Refusal> {
+        let Held { ticket, origin, .. } = held;
         let subject = dead_subject(&ticket.subject);
         let mut headers = ticket.headers.clone().unwrap_or_default();
         // Its own id would make it a duplicate of itself, where one stream takes both.
@@ -90,15 +99,16 @@ impl NatsFeed {
             ("Postbox-Dead-Code", cause.code.to_string()),
             ("Postbox-Dead-Detail", percent::encode(&cause.detail)),
             ("Postbox-Dead-Group", group.clone()),
-            ("Postbox-Dead-Origin", origin.to_owned()),
+            ("Postbox-Dead-Origin", origin.clone()),
         ] {
             headers.insert(name, value);
         }
-        let until = Instant::now() + self.subscription.timeout;
+        let until = self.patience(held.until);
         let host = &self.link.host;
         let message = PublishMessage::build().headers(headers).payload(ticket.payload.clone());
         let publishing = async {
             let context = self.link.context().await?;
+            pull::in_time(until)?;
             let written = context.send_publish(subject.clone(), message).await;
             let acknowledged =
                 written.map_err(|error| refusal::not_written(&error, &subject, host))?;
@@ -131,7 +141,7 @@ impl Feed for NatsFeed {
 
     async fn ack(&self, handle: Handle) -> Result<(), Refusal> {
         let held = self.hand.find(handle)?;
-        self.tell(&held.ticket, "+ACK").await?;
+        self.tell(&held, "+ACK").await?;
         self.hand.end(handle);
         Ok(())
     }
@@ -141,12 +151,13 @@ impl Feed for NatsFeed {
         match nack {
             Nack::Again(after) => {
                 let words = format!("-NAK {{\"delay\": {}}}", after.as_nanos().max(1));
-                self.tell(&held.ticket, words).await?;
+                self.tell(&held, words).await?;
                 self.hand.again(handle, after);
             }
             Nack::Dead(cause) => {
-                self.bury(&held.ticket, &held.origin, &cause).await?;
-                self.tell(&held.ticket, format!("+TERM {}", cause.code)).await?;
+                self.bury(&held, &cause).await?;
+                let held = self.hand.find(handle)?;
+                self.tell(&held, format!("+TERM {}", cause.code)).await?;
                 self.hand.end(handle);
             }
         }
@@ -156,7 +167,7 @@ impl Feed for NatsFeed {
     async fn extend(&self, handle: Handle, by: Duration) -> Result<(), Refusal> {
         let held = self.hand.find(handle)?;
         let asked = Instant::now();
-        self.tell(&held.ticket, "+WPI").await?;
+        self.tell(&held, "+WPI").await?;
         self.hand.renewed(&held.place, asked);
         self.hand.keep(handle, by);
         Ok(())
@@ -170,8 +181,9 @@ impl Feed for NatsFeed {
         };
         tasks.shutdown().await;
         let left = self.hand.clear();
-        let until = Instant::now() + self.subscription.timeout;
-        let giving = left.iter().map(|(_, it)| pull::tell(&self.link, it, "-NAK".into(), until));
+        let giving = left.iter().map(|ours| {
+            pull::tell(&self.link, &ours.ticket, "-NAK".into(), self.patience(ours.until))
+        });
         // What could not be given back comes again when its lease has run out.
         futures_util::future::join_all(giving).await;
         self.link.close().await;

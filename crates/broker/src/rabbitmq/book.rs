@@ -9,6 +9,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use event::{Cause, Delivery, Event, Handle};
 use tokio::time::Instant;
 
+/// How many times as many as may be out a queue may bring.
+pub(super) const BEHIND: usize = 4;
+
 /// One event as the broker brought it. `T` ends it there.
 #[derive(Clone, Debug)]
 pub(super) struct Arrival<T> {
@@ -194,6 +197,18 @@ mod tests {
         assert!(first.event.is_err() && second.event.is_err() && take(&mut book, now).is_none());
         book.end(first.handle);
         assert!(take(&mut book, now).unwrap().event.is_ok());
+    }
+
+    #[test]
+    fn a_key_that_is_to_come_later_takes_nobody_elses_place() {
+        let (mut book, now) = (Book::new(1), Instant::now());
+        let all = [Some("a"), Some("a"), Some("a"), Some("b")].map(arrival);
+        all.iter().for_each(|one| book.arrive(1, one.clone()));
+        let failing = take(&mut book, now).unwrap();
+        assert!(book.again(failing.handle, now + Duration::from_secs(9)));
+        let other = take(&mut book, now).unwrap();
+        assert_eq!(came(&other), id(&all[3]));
+        assert!(take(&mut book, now).is_none());
     }
 
     #[test]

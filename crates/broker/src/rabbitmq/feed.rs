@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use self::join::{Joined, Plan};
-use super::book::{Arrival, Book};
+use super::book::{Arrival, BEHIND, Book};
 use super::joint::Joint;
 use super::line::Target;
 use super::refusal;
@@ -97,7 +97,7 @@ impl RabbitMqFeed {
             queues,
             declare,
             kind: Kind { ordered, delivery_limit },
-            most: u16::try_from(most.max(1)).unwrap_or(u16::MAX),
+            prefetch: prefetch(most),
             failures: AtomicU32::new(0),
             lines: AtomicU64::new(0),
         });
@@ -177,6 +177,12 @@ impl RabbitMqFeed {
         let detail = format_args!("{host}: the connection that it came by is gone; it comes again");
         Refusal::Unknown(Cause::new(Code::SinkBroken, detail))
     }
+}
+
+/// Returns how many a queue brings before any of them is ended. Those behind a key that is to come
+/// later are not ended either, and must not keep other keys away.
+fn prefetch(most: usize) -> u16 {
+    u16::try_from(most.max(1).saturating_mul(BEHIND)).unwrap_or(u16::MAX)
 }
 
 fn arrival(queue: &str, brought: message::Delivery) -> Arrival<Acker> {
@@ -285,6 +291,12 @@ mod tests {
             let cause = RabbitMqFeed::new(wrong).unwrap_err();
             assert!(cause.code == Code::ConfigInvalid && !cause.detail.contains("canary"));
         }
+    }
+
+    #[test]
+    fn a_queue_brings_more_than_may_be_in_hand() {
+        assert_eq!([0, 1, 64].map(prefetch), [4, 4, 256]);
+        assert_eq!([usize::MAX, 20_000].map(prefetch), [u16::MAX; 2]);
     }
 
     #[tokio::test]

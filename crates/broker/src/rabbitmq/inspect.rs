@@ -10,9 +10,14 @@ use event::{Durability, Finding, Gauge, Grade, Inspection, Level, Refusal};
 use serde_json::Value;
 
 pub(super) use super::management::Management;
+use super::reach::{self, Reach};
 
-/// Queues that findings and levels are told of: more than this nobody reads.
+/// Queues that findings and levels are told of: more than this nobody reads. All are judged.
 const TOLD: usize = 100;
+/// Queues that are asked for by name at the most.
+const NAMED: usize = 100;
+/// How near a disk may come to its limit.
+const FULL: f64 = 0.8;
 
 /// Returns what is known without the management plugin.
 pub(super) fn unmanaged() -> Inspection {
@@ -20,79 +25,122 @@ pub(super) fn unmanaged() -> Inspection {
                   replicated and read is not known: set management to the address of the \
                   management plugin";
     let finding = Finding::new(Grade::Warn, "queues", detail);
-    Inspection { findings: vec![finding], ..Inspection::of(Durability::Durable) }
+    Inspection { findings: vec![finding], ..Inspection::of(Durability::BestEffort) }
+}
+
+/// What the plugin told.
+#[derive(Debug, Default)]
+struct Told {
+    overview: Value,
+    nodes: Vec<Value>,
+    queues: Vec<Value>,
+    /// Where events go. Without it, every queue can get one.
+    reach: Option<Reach>,
+    /// Whether there are queues that nobody has looked at.
+    more: bool,
 }
 
 impl Management {
     /// Looks at the broker, and at the queues that events of an exchange go to.
     pub(super) async fn inspect(&self, vhost: &str, exchange: &str) -> Result<Inspection, Refusal> {
         let overview = self.get(&["overview"], "").await?.unwrap_or_default();
-        let nodes = self.get(&["nodes"], "").await?.unwrap_or_default();
-        let queues = self.queues(vhost).await?;
-        let bindings = match exchange {
+        let nodes = match self.get(&["nodes"], "").await? {
+            Some(Value::Array(nodes)) => nodes,
+            _ => Vec::new(),
+        };
+        let reach = match exchange {
             "" => None,
             name => {
-                let path = ["exchanges", vhost, name, "bindings", "source"];
-                Some(self.get(&path, "").await?.unwrap_or_default())
+                let bindings = |name: String| async move { self.bindings(vhost, &name).await };
+                Some(reach::of(name, bindings).await?)
             }
         };
-        Ok(judge(&overview, &nodes, &queues, bindings.as_ref()))
+        let (queues, all) = self.queues(vhost).await?;
+        let mut told = Told { overview, nodes, queues, reach, more: !all };
+        self.name(vhost, &mut told).await?;
+        Ok(judge(&told))
+    }
+
+    /// Asks by name for queues that events go to and that were not among the pages.
+    async fn name(&self, vhost: &str, told: &mut Told) -> Result<(), Refusal> {
+        let Some(reach) = &told.reach else { return Ok(()) };
+        let known: BTreeSet<&str> = told.queues.iter().map(|queue| text(queue, "name")).collect();
+        let unknown = reach.queues.iter().filter(|name| !known.contains(name.as_str()));
+        let unknown: Vec<&String> = unknown.collect();
+        let mut found = Vec::new();
+        for name in unknown.iter().take(NAMED) {
+            found.extend(self.get(&["queues", vhost, name], "").await?);
+        }
+        told.more = unknown.len() > NAMED;
+        told.queues.extend(found);
+        Ok(())
     }
 }
 
-/// Judges what the plugin told. Without bindings, every queue can get an event.
-fn judge(
-    overview: &Value,
-    nodes: &Value,
-    queues: &[Value],
-    bindings: Option<&Value>,
-) -> Inspection {
-    let nodes = nodes.as_array().map(Vec::as_slice).unwrap_or_default();
+/// Judges what the plugin told. A queue that nobody has looked at may be the weakest.
+fn judge(told: &Told) -> Inspection {
+    let Told { overview, nodes, queues, reach, more } = told;
     let version = text(overview, "rabbitmq_version");
-    let told = format!("RabbitMQ {version}, {} nodes", nodes.len());
-    let mut findings = vec![Finding::new(Grade::Good, "broker", told)];
+    let said = format!("RabbitMQ {version}, {} nodes", nodes.len());
+    let mut findings = vec![Finding::new(Grade::Good, "broker", said)];
     findings.extend(nodes.iter().flat_map(of_node));
-    let destinations = bindings.map(|bindings| destinations(bindings, &mut findings));
     let gets = |queue: &&Value| {
-        destinations.as_ref().is_none_or(|names| names.contains(text(queue, "name")))
+        reach.as_ref().is_none_or(|reach| reach.queues.contains(text(queue, "name")))
     };
-    let bound: Vec<&Value> = queues.iter().filter(gets).take(TOLD).collect();
+    let mut bound: Vec<&Value> = queues.iter().filter(gets).collect();
+    // Those that the class hangs on are told in any case.
+    bound.sort_by_key(|queue| class(queue));
+    let mut unknown = |what, detail| findings.push(Finding::new(Grade::Warn, what, detail));
     if bound.is_empty() {
         let detail = "no queue is bound: every event comes back as topic-missing; bind one";
-        findings.push(Finding::new(Grade::Warn, "queues", detail));
+        unknown("queues", detail);
     }
-    let class = bound.iter().map(|queue| class(queue)).min().unwrap_or(Durability::Durable);
-    findings.extend(bound.iter().flat_map(|queue| of_queue(queue)));
-    Inspection { durability: class, findings, levels: levels(&bound, queues) }
+    let further = reach.as_ref().is_some_and(|reach| reach.further);
+    if further {
+        unknown("exchange", "it leads on to more exchanges than are looked at: bind queues to it");
+    }
+    if *more {
+        unknown("queues", "there are more queues than are looked at: use an exchange with fewer");
+    }
+    let weakest = bound.first().map(|queue| class(queue));
+    let class = weakest.filter(|_| !further && !more).unwrap_or(Durability::BestEffort);
+    let shown = &bound[..bound.len().min(TOLD)];
+    findings.extend(shown.iter().flat_map(|queue| of_queue(queue)));
+    let mut levels = levels(shown, queues);
+    levels.extend(nodes.iter().filter_map(disk).reduce(f64::max).map(|value| {
+        let (topic, group) = (String::new(), String::new());
+        Level { gauge: Gauge::Disk, topic, group, value }
+    }));
+    Inspection { durability: class, findings, levels }
 }
 
-fn destinations<'a>(bindings: &'a Value, findings: &mut Vec<Finding>) -> BTreeSet<&'a str> {
-    let all = bindings.as_array().map(Vec::as_slice).unwrap_or_default();
-    let (queues, exchanges): (Vec<_>, Vec<_>) =
-        all.iter().partition(|binding| text(binding, "destination_type") == "queue");
-    if let Some(onward) = exchanges.first() {
-        let name = text(onward, "destination");
-        let detail = format!("it leads on to {name}, whose queues are not looked at");
-        findings.push(Finding::new(Grade::Warn, "exchange", detail));
-    }
-    queues.iter().map(|binding| text(binding, "destination")).collect()
+/// Returns how near the disk of a node is to its limit, at which nobody may publish. RabbitMQ does
+/// not tell how large a disk is.
+fn disk(node: &Value) -> Option<f64> {
+    let (free, limit) = (node["disk_free"].as_f64()?, node["disk_free_limit"].as_f64()?);
+    Some(if free > limit { limit / free } else { 1.0 })
 }
 
 fn of_node(node: &Value) -> Vec<Finding> {
     let name = format!("node {}", text(node, "name"));
     let mut findings = Vec::new();
-    let mut bad = |detail: &str| findings.push(Finding::new(Grade::Bad, &*name, detail));
+    let mut tell = |grade, detail: &str| findings.push(Finding::new(grade, &*name, detail));
     if node["running"] == Value::Bool(false) {
-        bad("it does not run");
+        tell(Grade::Bad, "it does not run");
     }
     if flag(node, "disk_free_alarm") {
-        bad("its disk is nearly full, and nobody may publish: make room");
+        tell(Grade::Bad, "its disk is nearly full, and nobody may publish: make room");
+    } else if disk(node).is_some_and(|near| near > FULL) {
+        let detail = "its disk is near disk_free_limit, where nobody may publish: make room";
+        tell(Grade::Warn, detail);
     }
     if flag(node, "mem_alarm") {
-        bad("its memory is used up, and nobody may publish: find the queue that is not read");
+        let detail = "its memory is used up, and nobody may publish: find the queue that is not \
+                      read";
+        tell(Grade::Bad, detail);
     }
     if node["partitions"].as_array().is_some_and(|cut| !cut.is_empty()) {
-        bad("it is cut off from others of its cluster");
+        tell(Grade::Bad, "it is cut off from others of its cluster");
     }
     findings
 }
@@ -214,7 +262,16 @@ mod tests {
     }
 
     fn look(queues: &[Value]) -> Inspection {
-        judge(&json!({"rabbitmq_version": "4.3.6"}), &json!([]), queues, None)
+        judge(&told(queues))
+    }
+
+    fn told(queues: &[Value]) -> Told {
+        Told { queues: queues.to_vec(), ..Told::default() }
+    }
+
+    fn reach(queues: &[&str]) -> Option<Reach> {
+        let queues = queues.iter().map(|name| (*name).to_owned()).collect();
+        Some(Reach { queues, further: false })
     }
 
     fn details(inspection: &Inspection, grade: Grade) -> Vec<&str> {
@@ -231,7 +288,7 @@ mod tests {
             (vec![quorum("a", 3), quorum("b", 1)], Durability::Durable),
             (vec![quorum("a", 3), classic.clone()], Durability::Durable),
             (vec![quorum("a", 3), classic, transient], Durability::BestEffort),
-            (vec![], Durability::Durable),
+            (vec![], Durability::BestEffort),
         ];
         for (queues, class) in cases {
             assert_eq!(look(&queues).durability, class, "{queues:?}");
@@ -239,17 +296,34 @@ mod tests {
     }
 
     #[test]
-    fn only_queues_that_events_go_to_count_and_a_way_onward_is_told() {
+    fn only_queues_that_events_go_to_count() {
         let queues = [quorum("mine", 3), json!({"name": "other", "type": "classic"})];
-        let bindings = json!([
-            {"destination": "mine", "destination_type": "queue"},
-            {"destination": "onward", "destination_type": "exchange"},
-        ]);
-        let seen = judge(&json!({}), &json!([]), &queues, Some(&bindings));
+        let seen = judge(&Told { reach: reach(&["mine"]), ..told(&queues) });
         assert_eq!(seen.durability, Durability::Replicated);
-        assert!(details(&seen, Grade::Warn)[0].contains("onward"), "{seen:?}");
-        let none = judge(&json!({}), &json!([]), &queues, Some(&json!([])));
+        let none = judge(&Told { reach: reach(&[]), ..told(&queues) });
+        assert_eq!(none.durability, Durability::BestEffort, "it is worth nothing");
         assert!(details(&none, Grade::Warn)[0].contains("bind"), "{none:?}");
+    }
+
+    #[test]
+    fn every_queue_is_judged_and_only_some_are_told() {
+        let mut queues: Vec<_> = (0..TOLD + 1).map(|n| quorum(&n.to_string(), 3)).collect();
+        assert_eq!(look(&queues).durability, Durability::Replicated);
+        queues[TOLD]["durable"] = json!(false);
+        let seen = look(&queues);
+        assert_eq!((seen.durability, seen.levels.len()), (Durability::BestEffort, TOLD));
+        assert!(details(&seen, Grade::Bad)[0].contains("not durable"), "{seen:?}");
+    }
+
+    #[test]
+    fn what_nobody_has_looked_at_may_be_the_weakest() {
+        let seen = judge(&Told { more: true, ..told(&[quorum("a", 3)]) });
+        assert_eq!(seen.durability, Durability::BestEffort);
+        assert!(details(&seen, Grade::Warn)[0].contains("more queues"), "{seen:?}");
+        let further = reach(&["a"]).map(|reach| Reach { further: true, ..reach });
+        let seen = judge(&Told { reach: further, ..told(&[quorum("a", 3)]) });
+        assert_eq!(seen.durability, Durability::BestEffort);
+        assert!(details(&seen, Grade::Warn)[0].contains("more exchanges"), "{seen:?}");
     }
 
     #[test]
@@ -276,16 +350,29 @@ mod tests {
     fn alarms_of_a_node_are_bad() {
         let node = json!({"name": "n", "running": true, "disk_free_alarm": true, "mem_alarm": true,
                           "partitions": ["m"]});
-        let seen = judge(&json!({}), &json!([node]), &[quorum("a", 3)], None);
+        let seen = judge(&Told { nodes: vec![node], ..told(&[quorum("a", 3)]) });
         assert_eq!(details(&seen, Grade::Bad).len(), 3, "{seen:?}");
+    }
+
+    #[test]
+    fn a_disk_is_as_full_as_the_one_that_is_nearest_to_its_limit() {
+        let node = |free: Value| json!({"name": "n", "disk_free": free, "disk_free_limit": 50});
+        let look = |nodes: &[Value]| {
+            let seen = judge(&Told { nodes: nodes.to_vec(), ..told(&[]) });
+            let near = details(&seen, Grade::Warn).iter().any(|it| it.contains("disk_free_limit"));
+            (Inspection::total(&seen.levels, Gauge::Disk), near)
+        };
+        assert_eq!(look(&[node(json!(500)), node(json!(100))]), (Some(0.5), false));
+        assert!(look(&[node(json!(500)), node(json!(55))]).1);
+        assert_eq!(look(&[node(json!(0))]).0, Some(1.0));
+        assert_eq!(look(&[node(json!("NaN")), json!({"name": "n"})]), (None, false));
     }
 
     #[test]
     fn what_waits_and_what_is_dead_are_levels() {
         let mut dead = quorum("a.dead", 3);
         dead["messages"] = json!(2);
-        let bindings = json!([{"destination": "a", "destination_type": "queue"}]);
-        let seen = judge(&json!({}), &json!([]), &[quorum("a", 3), dead], Some(&bindings));
+        let seen = judge(&Told { reach: reach(&["a"]), ..told(&[quorum("a", 3), dead]) });
         let told: Vec<_> =
             seen.levels.iter().map(|it| (it.gauge, it.topic.as_str(), it.value)).collect();
         assert_eq!(told, [(Gauge::Lag, "a", 3.0), (Gauge::Dead, "a.dead", 2.0)]);
@@ -294,7 +381,7 @@ mod tests {
     #[test]
     fn without_management_the_doubt_is_told() {
         let seen = unmanaged();
-        assert_eq!(seen.durability, Durability::Durable);
+        assert_eq!(seen.durability, Durability::BestEffort);
         assert!(details(&seen, Grade::Warn)[0].contains("management"), "{seen:?}");
     }
 }

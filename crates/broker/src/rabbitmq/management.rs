@@ -10,12 +10,13 @@ use rustls::crypto::ring;
 use serde_json::Value;
 use url::Url;
 
+use super::reach;
 use crate::http::trust_nobody;
 
 /// Queues that one page may have; the plugin allows no more.
 const PAGE: usize = 500;
 
-/// Pages at the most: whoever has more queues is told of some of them.
+/// Pages at the most; beyond them, queues are asked for by name.
 const PAGES: usize = 10;
 
 /// Where the plugin listens, and who asks.
@@ -91,21 +92,36 @@ impl Management {
         read.map(Some).map_err(|error| down(Code::SinkBroken, format!("no JSON: {error}")))
     }
 
-    /// Asks for the queues of a virtual host, a page at a time.
-    pub(super) async fn queues(&self, vhost: &str) -> Result<Vec<Value>, Refusal> {
+    /// Asks for the queues of a virtual host, a page at a time. Tells whether these are all.
+    pub(super) async fn queues(&self, vhost: &str) -> Result<(Vec<Value>, bool), Refusal> {
         let mut queues = Vec::new();
         for page in 1..=PAGES {
             let query = format!("page={page}&page_size={PAGE}&sort=name");
-            let Some(mut answer) = self.get(&["queues", vhost], &query).await? else { break };
+            let Some(mut answer) = self.get(&["queues", vhost], &query).await? else {
+                return Ok((queues, true));
+            };
             let pages = answer["page_count"].as_u64().unwrap_or(1);
             if let Value::Array(items) = answer["items"].take() {
                 queues.extend(items);
             }
             if u64::try_from(page).is_ok_and(|page| page >= pages) {
-                break;
+                return Ok((queues, true));
             }
         }
-        Ok(queues)
+        Ok((queues, false))
+    }
+
+    /// Asks for what begins at an exchange: its bindings, and where the rest goes.
+    pub(super) async fn bindings(&self, vhost: &str, name: &str) -> Result<Vec<Value>, Refusal> {
+        let path = ["exchanges", vhost, name, "bindings", "source"];
+        let mut bindings = match self.get(&path, "").await? {
+            Some(Value::Array(bindings)) => bindings,
+            _ => Vec::new(),
+        };
+        let exchange = self.get(&path[..3], "").await?.unwrap_or_default();
+        let rest = exchange["arguments"]["alternate-exchange"].as_str();
+        bindings.extend(rest.map(reach::onward));
+        Ok(bindings)
     }
 }
 

@@ -35,9 +35,10 @@ pub(super) fn confirmed(confirmation: Confirmation, at: Where<'_>) -> Answer {
             Err(unroutable(&returned, at))
         }
         Confirmation::Nack(None) => {
+            // One nack stands for all queues: those that could take it have it.
             let detail = "nack: a queue did not take it, because it is full (reject-publish), its \
-                          majority is missing or its node failed";
-            Err(Refusal::Retry(Cause::new(Code::NotKept, detail), None))
+                          majority is missing or its node failed; others may have it";
+            Err(Refusal::Unknown(Cause::new(Code::NotKept, detail)))
         }
         Confirmation::NotRequested => {
             let detail = "the broker was not asked to confirm; it may have arrived";
@@ -277,7 +278,7 @@ mod tests {
     fn only_an_acknowledgement_without_a_return_is_a_receipt() {
         assert!(confirmed(Confirmation::Ack(None), AT).is_ok());
         let nack = confirmed(Confirmation::Nack(None), AT).unwrap_err();
-        assert_eq!(short(&nack), ("retry", Code::NotKept));
+        assert_eq!(short(&nack), ("unknown", Code::NotKept), "another queue may have it");
         let unasked = confirmed(Confirmation::NotRequested, AT).unwrap_err();
         assert_eq!(short(&unasked), ("unknown", Code::SinkBroken));
     }

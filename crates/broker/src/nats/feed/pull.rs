@@ -11,6 +11,7 @@ use async_nats::HeaderMap;
 use async_nats::connection::State;
 use async_nats::jetstream::consumer::pull::Config;
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, DeliverPolicy, PullConsumer};
+use async_nats::jetstream::context::RequestError;
 use async_nats::jetstream::{Context, Message};
 use bytes::Bytes;
 use event::{Cause, Code, Refusal};
@@ -22,25 +23,28 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::super::link::Link;
 use super::super::wire;
 use super::unanswered;
-use crate::hand::{self, Arrival};
+use crate::hand::{self, Arrival, Ours};
 use crate::manner::Subscription;
 
 /// The place of a delivery: which of the streams, and where in it.
 pub(super) type Place = (usize, u64);
 pub(super) type Hand = hand::Hand<Place, Ticket>;
+pub(super) type Held = hand::Held<Place, Ticket>;
 
 /// How long one pull waits at the server. What comes to a pull that nobody waits for any more stays
 /// here for a lease.
 const PULL: Duration = Duration::from_secs(2);
 /// Unended deliveries of a group at the most, over all its feeds.
 const UNENDED: usize = 1000;
+/// How often to look whether a stream takes what none took.
+const BEAT: Duration = Duration::from_secs(2);
 /// How long to rest after something went wrong: at first, and at the most.
 const REST: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
 
 /// How JetStream is told of a delivery, and what it was.
 #[derive(Clone, Debug)]
 pub(super) struct Ticket {
-    reply: async_nats::Subject,
+    pub(super) reply: async_nats::Subject,
     pub(super) subject: String,
     pub(super) headers: Option<HeaderMap>,
     pub(super) payload: Bytes,
@@ -48,17 +52,24 @@ pub(super) struct Ticket {
 
 /// Works until it is dropped.
 pub(super) async fn run(link: Arc<Link>, hand: Arc<Hand>, subscription: Subscription) {
-    let mut rest = REST[0];
+    let (mut rest, mut known) = (REST[0], Vec::new());
     loop {
-        match join(&link, &subscription).await {
+        match join(&link, &subscription, &mut known).await {
             Err(refusal) => hand.trouble(refusal),
-            Ok((context, consumers)) => {
+            Ok(Joined { context, consumers, missing }) => {
                 rest = REST[0];
-                let places = consumers.iter().enumerate();
-                let pulls = places.map(|(at, consumer)| pull(at, consumer, &context, &hand));
+                if !missing.is_empty() {
+                    hand.trouble(untaken(&missing));
+                }
+                let pulls = consumers.iter().map(|(at, it)| pull(*at, it, &context, &hand));
                 let session = try_join(try_join_all(pulls), keep(&link, &hand, &subscription));
-                let Err(refusal) = session.await;
-                hand.trouble(refusal);
+                tokio::select! {
+                    ended = session => {
+                        let Err(refusal) = ended;
+                        hand.trouble(refusal);
+                    }
+                    () = appear(&context, &missing) => continue,
+                }
             }
         }
         sleep(rest).await;
@@ -66,7 +77,8 @@ pub(super) async fn run(link: Arc<Link>, hand: Arc<Hand>, subscription: Subscrip
     }
 }
 
-/// Tells JetStream something of a delivery, and waits until it has heard it.
+/// Tells JetStream something of a delivery, and waits until it has heard it. It is said before that
+/// moment or never.
 pub(super) async fn tell(
     link: &Link,
     ticket: &Ticket,
@@ -75,6 +87,7 @@ pub(super) async fn tell(
 ) -> Result<(), Refusal> {
     let telling = async {
         let context = link.context().await?;
+        in_time(until)?;
         let heard = context.client().request(ticket.reply.clone(), words).await;
         heard.map(drop).map_err(|error| unanswered(&error, &link.host))
     };
@@ -85,39 +98,92 @@ pub(super) async fn tell(
     timeout_at(until, telling).await.map_err(late)?
 }
 
-/// Finds the streams of the subjects, and the group's consumer in each.
+/// Checks that it is not too late to say something: a timeout looks at its time last.
+pub(super) fn in_time(until: Instant) -> Result<(), Refusal> {
+    if Instant::now() < until { Ok(()) } else { Err(hand::stale()) }
+}
+
+/// What there is to take from.
+struct Joined {
+    context: Context,
+    /// Each with the number of its stream, which stays the same as long as the feed lives.
+    consumers: Vec<(usize, PullConsumer)>,
+    /// Subjects that no stream takes.
+    missing: Vec<String>,
+}
+
+/// Finds the streams of the subjects, and the group's consumer in each. Subjects that no stream
+/// takes keep it from no other, unless there is no other.
 async fn join(
     link: &Link,
     subscription: &Subscription,
-) -> Result<(Context, Vec<PullConsumer>), Refusal> {
+    known: &mut Vec<String>,
+) -> Result<Joined, Refusal> {
     let context = link.context().await?;
     let failed = |error: &dyn std::fmt::Display| {
         let detail = format!("{}: {error}", link.host);
         Refusal::Retry(Cause::new(Code::SinkBroken, detail), None)
     };
     let mut streams: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut missing = Vec::new();
     for subject in &subscription.topics {
-        let told: Value = context
-            .request("STREAM.NAMES", &json!({ "subject": subject }))
-            .await
-            .map_err(|error| failed(&error))?;
-        let names = told["streams"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        let before: usize = streams.values().map(Vec::len).sum();
+        let names = taking(&context, subject).await.map_err(|error| failed(&error))?;
+        if names.is_empty() {
+            missing.push(subject.clone());
+        }
         for name in names {
-            streams.entry(name.to_owned()).or_default().push(subject.clone());
+            streams.entry(name).or_default().push(subject.clone());
         }
-        if streams.values().map(Vec::len).sum::<usize>() == before {
-            let detail = format!("no stream takes the subject {subject}: make one that does");
-            return Err(Refusal::Retry(Cause::new(Code::TopicMissing, detail), None));
-        }
+    }
+    if streams.is_empty() {
+        return Err(untaken(&missing));
     }
     let mut consumers = Vec::new();
-    for (stream, subjects) in streams {
+    for (stream, mut subjects) in streams {
+        let at = number(known, &stream);
+        // A consumer that has gone past an event never turns back for it: where this stream is the
+        // one that takes them later, they are wanted from the first on.
+        subjects.extend_from_slice(&missing);
         let config = config(subscription, subjects);
         let made = context.create_consumer_on_stream(config, stream).await;
-        consumers.push(made.map_err(|error| failed(&error))?);
+        consumers.push((at, made.map_err(|error| failed(&error))?));
     }
-    Ok((context, consumers))
+    Ok(Joined { context, consumers, missing })
+}
+
+/// Returns when a stream takes one of the subjects that none took; never if there are none.
+async fn appear(context: &Context, missing: &[String]) {
+    loop {
+        sleep(BEAT).await;
+        for subject in missing {
+            // A connection that broke is seen by those that pull.
+            if taking(context, subject).await.is_ok_and(|names| !names.is_empty()) {
+                return;
+            }
+        }
+    }
+}
+
+/// Asks which streams take a subject.
+async fn taking(context: &Context, subject: &str) -> Result<Vec<String>, RequestError> {
+    let told: Value = context.request("STREAM.NAMES", &json!({ "subject": subject })).await?;
+    let names = told["streams"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    Ok(names.map(str::to_owned).collect())
+}
+
+fn untaken(subjects: &[String]) -> Refusal {
+    let subjects = subjects.join(", ");
+    let detail = format!("no stream takes the subject {subjects}: make one that does");
+    Refusal::Retry(Cause::new(Code::TopicMissing, detail), None)
+}
+
+/// Returns the number of a stream; one that was never seen gets the next.
+fn number(known: &mut Vec<String>, stream: &str) -> usize {
+    if let Some(at) = known.iter().position(|it| it == stream) {
+        return at;
+    }
+    known.push(stream.to_owned());
+    known.len() - 1
 }
 
 fn config(subscription: &Subscription, mut subjects: Vec<String>) -> Config {
@@ -194,8 +260,8 @@ async fn keep(
     loop {
         sleep(step).await;
         let asked = Instant::now();
-        let until = asked + subscription.timeout.min(hand.lease());
-        let renew = |(place, ticket): (Place, Ticket)| async move {
+        let renew = |Ours { place, ticket, until }: Ours<Place, Ticket>| async move {
+            let until = until.min(asked + subscription.timeout);
             if tell(link, &ticket, "+WPI".into(), until).await.is_ok() {
                 hand.renewed(&place, asked);
             }
@@ -207,6 +273,12 @@ async fn keep(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stream_keeps_its_number_when_another_comes() {
+        let mut known = Vec::new();
+        assert_eq!(["b", "c", "a", "b"].map(|name| number(&mut known, name)), [0, 1, 2, 0]);
+    }
 
     #[test]
     fn a_group_whose_feeds_have_one_in_hand_has_one_in_hand() {

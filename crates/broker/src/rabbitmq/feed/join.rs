@@ -29,7 +29,8 @@ pub(super) struct Plan {
     pub(super) queues: Vec<Queue>,
     pub(super) declare: bool,
     pub(super) kind: Kind,
-    pub(super) most: u16,
+    /// How many of a queue the broker may leave unended here.
+    pub(super) prefetch: u16,
     /// How often joining has failed since it last did not.
     pub(super) failures: AtomicU32,
     /// How many connections there have been.
@@ -101,7 +102,7 @@ impl Plan {
 
     async fn consume(&self, line: &Line) -> lapin::Result<(Channel, Arrivals)> {
         let channel = line.plain_channel().await?;
-        channel.basic_qos(self.most, BasicQosOptions::default()).await?;
+        channel.basic_qos(self.prefetch, BasicQosOptions::default()).await?;
         let mut all = SelectAll::new();
         for Queue { name, .. } in &self.queues {
             let (queue, tag) = (name.as_str().into(), "".into());

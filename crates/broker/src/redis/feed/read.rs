@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::super::link::Link;
 use super::super::{entry, refusal};
 use super::script::{self, Ticket, millis};
-use crate::hand::{self, Arrival};
+use crate::hand::{self, Arrival, Ours};
 use crate::manner::Subscription;
 
 /// The place of an entry: which of the streams, and its id there.
@@ -103,7 +103,7 @@ impl Reader {
     /// Gives back what is left, and is no longer known in the group.
     pub(super) async fn leave(&self) {
         let resting = std::mem::take(&mut *self.resting());
-        let left = self.hand.clear().into_iter().map(|(_, ticket)| ticket);
+        let left = self.hand.clear().into_iter().map(|ours| ours.ticket);
         let left = left.chain(resting.into_values().map(|(ticket, _)| ticket));
         let free = left.map(|ticket| script::renew(&ticket, self.hand.lease()));
         // What could not be given back comes again when its lease has run out.
@@ -216,7 +216,7 @@ impl Reader {
         loop {
             sleep(step).await;
             let asked = Instant::now();
-            let renew = |(place, ticket): (Place, Ticket)| async move {
+            let renew = |Ours { place, ticket, .. }: Ours<Place, Ticket>| async move {
                 match self.call(script::renew(&ticket, Duration::ZERO)).await {
                     Ok(true) => self.hand.renewed(&place, asked),
                     Ok(false) => self.hand.lost(&place),
