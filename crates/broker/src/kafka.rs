@@ -15,6 +15,7 @@ mod part;
 mod refusal;
 mod sink;
 mod slots;
+mod topics;
 mod watch;
 mod wire;
 

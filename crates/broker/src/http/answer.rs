@@ -1,7 +1,9 @@
 //! From an HTTP response, or its absence, to an answer.
 //!
 //! It says "not taken in" only when that is certain: whatever may have been read by the destination
-//! is unknown. Bodies are read in part, masked, and shown in part.
+//! is unknown, also if something failed there afterwards. It says "never" only of the event itself:
+//! a wrong key or a wrong place would be the end of every event. Bodies are read in part, masked,
+//! and shown in part.
 
 use std::error::Error;
 use std::time::{Duration, SystemTime};
@@ -38,9 +40,16 @@ pub(super) async fn read(mut response: Response, masks: &[Secret]) -> Answer {
 }
 
 fn refusal(status: StatusCode, asked: Option<Duration>, detail: &str) -> Refusal {
-    match status.as_u16() {
-        408 | 425 | 429 | 503 => Refusal::Retry(Cause::new(Code::SinkBusy, detail), asked),
-        500..=599 => Refusal::Retry(Cause::new(Code::SinkBroken, detail), asked),
+    let perhaps =
+        |code| Refusal::Unknown(Cause::new(code, format_args!("it may have arrived: {detail}")));
+    match (status.as_u16(), asked) {
+        (401 | 403, _) => Refusal::Down(Cause::new(Code::AuthRefused, detail)),
+        (404 | 405 | 410, _) => Refusal::Retry(Cause::new(Code::TopicMissing, detail), asked),
+        (425 | 429, _) => Refusal::Retry(Cause::new(Code::SinkBusy, detail), asked),
+        // Whoever says when to come again has not begun.
+        (503, Some(_)) => Refusal::Retry(Cause::new(Code::SinkBusy, detail), asked),
+        (408 | 503, _) => perhaps(Code::SinkBusy),
+        (500..=599, _) => perhaps(Code::SinkBroken),
         _ => Refusal::Reject(Cause::new(Code::SinkRefused, detail)),
     }
 }

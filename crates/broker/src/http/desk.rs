@@ -22,7 +22,7 @@ pub(super) enum End {
     Again(Duration),
     /// It shall be brought no more.
     Dead(Cause),
-    /// Nobody ended it in time.
+    /// Nobody ended it in time: it may have been taken in.
     Late,
     /// So many wait already that it was not let in.
     Full,
@@ -159,14 +159,15 @@ impl Desk {
         true
     }
 
-    /// Sends everybody away.
+    /// Sends everybody away. What is in hand may have been taken in.
     pub(super) fn close(&self) {
         let mut state = self.state();
         state.closed = true;
-        let waiting = state.waiting.drain(..).map(|one| one.answer).collect::<Vec<_>>();
-        let in_hand = state.in_hand.drain().map(|(_, held)| held.answer);
-        for answer in in_hand.chain(waiting) {
-            let _ = answer.send(End::Closed);
+        for one in state.waiting.drain(..) {
+            let _ = one.answer.send(End::Closed);
+        }
+        for (_, held) in state.in_hand.drain() {
+            let _ = held.answer.send(End::Late);
         }
         drop(state);
         self.news.notify_waiters();
@@ -353,14 +354,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_close_sends_everybody_away() {
+    async fn a_close_sends_everybody_away_and_does_not_say_that_nothing_was_taken_in() {
         let desk = Arc::new(Desk::new(SIZE));
-        let brought = bring(&desk, &["a", "b"]).await;
+        let mut brought = bring(&desk, &["a", "b"]).await;
         assert_eq!(next(&desk).await, Some(1));
         desk.close();
-        for one in brought {
-            assert_eq!(one.await.unwrap().1, End::Closed);
-        }
+        assert_eq!(brought.remove(1).await.unwrap().1, End::Closed, "it was not handed out");
+        assert_eq!(brought.remove(0).await.unwrap().1, End::Late, "it was in hand");
         assert_eq!(desk.bring(Ok(event("c")), "/").await.1, End::Closed);
         assert_eq!(desk.next(SECOND).await, None);
     }

@@ -208,8 +208,9 @@ fn answer(end: End) -> Response {
         End::Again(after) => later(StatusCode::SERVICE_UNAVAILABLE, after, "not taken in yet"),
         End::Dead(cause) => say(StatusCode::UNPROCESSABLE_ENTITY, &cause.to_string()),
         End::Late => {
+            // To say when to come again is to say that it was not taken in.
             let why = "it was not ended in time; it may have been taken in";
-            later(StatusCode::SERVICE_UNAVAILABLE, Duration::ZERO, why)
+            say(StatusCode::SERVICE_UNAVAILABLE, why)
         }
         End::Full => {
             later(StatusCode::TOO_MANY_REQUESTS, Duration::from_secs(1), "too many wait already")
@@ -228,4 +229,16 @@ fn later(status: StatusCode, after: Duration, why: &str) -> Response {
 
 fn say(status: StatusCode, why: &str) -> Response {
     (status, why.to_owned()).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_says_that_it_was_not_taken_in_says_when_to_come_again() {
+        let asks = |end| answer(end).headers().contains_key("retry-after");
+        assert!(!asks(End::Late), "it may have been taken in");
+        assert!(asks(End::Again(Duration::ZERO)) && asks(End::Full) && asks(End::Closed));
+    }
 }

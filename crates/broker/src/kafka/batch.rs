@@ -9,6 +9,8 @@
 //! - The first event that fails ends the producer with all that is behind it; see `live`. What was
 //!   still in its queue is `Held`, what was out is unknown. A deadline does the same, for the
 //!   library's own would let the followers of what timed out pass.
+//! - What a broker refuses because the events together are too large was not taken. It is offered
+//!   once more, each by itself, and before its followers, which were held.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -34,7 +36,7 @@ const SMALL: usize = 64 * 1024;
 /// One publish: events, and their answers so far.
 pub(super) struct Batch<'a> {
     sink: &'a Kafka,
-    live: &'a Arc<Live>,
+    live: Arc<Live>,
     events: &'a [Event],
     until: Instant,
     answers: Vec<Option<Answer>>,
@@ -45,7 +47,7 @@ pub(super) struct Batch<'a> {
 impl<'a> Batch<'a> {
     pub(super) fn new(
         sink: &'a Kafka,
-        live: &'a Arc<Live>,
+        live: Arc<Live>,
         events: &'a [Event],
         until: Instant,
     ) -> Self {
@@ -106,7 +108,7 @@ impl<'a> Batch<'a> {
         check(topic)?;
         self.open()?;
         self.live.topic(topic, self.until).await?;
-        self.sink.remember(topic);
+        self.sink.topics.remember(topic);
         if size > SMALL
             && let Some(largest) = self.sink.largest(topic).await
             && size > largest
@@ -169,7 +171,6 @@ impl<'a> Batch<'a> {
             }
             Some(Ok(_)) => Ok(Receipt { broker_id: None }),
             Some(Err(RDKafkaErrorCode::MessageSizeTooLarge)) if !self.live.alone => {
-                self.sink.too_large(&topic);
                 Err(refusal(RDKafkaErrorCode::MessageBatchTooLarge, &topic))
             }
             Some(Err(RDKafkaErrorCode::PurgeQueue)) if cut.is_none() && !late => Err(Refusal::Held),
@@ -203,6 +204,27 @@ impl<'a> Batch<'a> {
         self.answers[place] = Some(Err(refusal));
     }
 
+    /// Tells whether events were refused because they are too large together.
+    pub(super) fn is_too_large(&self) -> bool {
+        self.answers.iter().any(|answer| matches!(answer, Some(answer) if together(answer)))
+    }
+
+    /// Tells whether an event was rejected because it is too large.
+    pub(super) fn has_too_large(&self) -> bool {
+        let large = |answer: &Option<Answer>| match answer {
+            Some(Err(Refusal::Reject(cause))) => cause.code == Code::TooLarge,
+            _ => false,
+        };
+        self.answers.iter().any(large)
+    }
+
+    /// Takes back the refusals of what was too large together, and of what was held by them: all
+    /// of it can be offered to another producer. Keys of which something else was refused wait.
+    pub(super) fn anew(&mut self, live: Arc<Live>) {
+        self.live = live;
+        self.refused = take_back(&mut self.answers, self.events);
+    }
+
     /// Returns the answers. Once the cluster is out of reach, so is what was not offered.
     pub(super) fn answers(self) -> Vec<Answer> {
         let down = self.answers.iter().flatten().find_map(|answer| match answer {
@@ -216,6 +238,24 @@ impl<'a> Batch<'a> {
         };
         self.answers.into_iter().map(fill).collect()
     }
+}
+
+/// Tells whether an event was refused together with others, as too large.
+fn together(answer: &Answer) -> bool {
+    matches!(answer, Err(Refusal::Retry(cause, _)) if cause.code == Code::TooLarge)
+}
+
+/// Takes back what was too large together, and what was held; returns the keys that wait.
+fn take_back<'a>(answers: &mut [Option<Answer>], events: &'a [Event]) -> HashSet<&'a str> {
+    let mut refused = HashSet::new();
+    for (answer, event) in answers.iter_mut().zip(events) {
+        match answer {
+            Some(given) if together(given) || *given == Err(Refusal::Held) => *answer = None,
+            Some(Err(_)) => refused.extend(event.key.as_deref()),
+            _ => {}
+        }
+    }
+    refused
 }
 
 /// Judges what the library did not take from us: no broker has it.
@@ -247,6 +287,19 @@ fn check(topic: &str) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_too_large_together_is_taken_back_with_its_followers_and_no_other_key() {
+        let event = |key: &str| Event::new("t", "T", "{}").key(key);
+        let events = ["a", "a", "b", "b", "c"].map(event);
+        let large = || Some(Err(refusal(RDKafkaErrorCode::MessageBatchTooLarge, "t")));
+        let unknown = Some(Err(refusal(RDKafkaErrorCode::NetworkException, "t")));
+        let (held, receipt) = (Some(Err(Refusal::Held)), Some(Ok(Receipt { broker_id: None })));
+        let mut answers = [large(), held.clone(), unknown.clone(), held, receipt.clone()];
+        let refused = take_back(&mut answers, &events);
+        assert_eq!(answers, [None, None, unknown, None, receipt]);
+        assert_eq!(refused, HashSet::from(["b"]), "what is unknown keeps its key");
+    }
 
     #[test]
     fn a_name_that_no_broker_takes_is_rejected_with_the_rule() {

@@ -4,7 +4,8 @@
 //! what came waits here. Order per key is kept by the partition and by [`Part`]. Acks are told to
 //! the group within a moment, and before a partition goes to another member; what was acked in
 //! the last moment before a crash comes again. There are no leases: what is in hand stays so until
-//! it is ended, or the partition goes.
+//! it is ended, or the partition goes. Only what could not be given up comes again after a lease,
+//! if its holder does not try again.
 
 mod grave;
 mod member;
@@ -17,14 +18,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use event::{Cause, Code, Delivery, Feed, Handle, Nack, Refusal};
-use rdkafka::message::{Message, OwnedMessage};
+use rdkafka::message::{Headers, Message, OwnedMessage};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use self::grave::Grave;
 use self::member::Member;
 use super::access::Cluster;
-use super::part::Part;
+use super::part::{Arrival, Part, Same};
 use super::{Access, wire};
 use crate::manner::Subscription;
 
@@ -111,15 +112,22 @@ impl Feed for KafkaFeed {
                 ended
             }
             Nack::Dead(cause) => {
-                let record = self.shared.state().held(handle).cloned().ok_or_else(stale)?;
+                let record = self.shared.state().take_up(handle).cloned().ok_or_else(stale)?;
+                let (shared, lease) = (&*self.shared, self.subscription.lease);
+                let _giving_up = GivingUp { shared, handle, lease };
                 self.grave.bury(&record, &cause).await?;
                 self.ack(handle).await
             }
         }
     }
 
-    async fn extend(&self, handle: Handle, _by: Duration) -> Result<(), Refusal> {
-        self.shared.state().held(handle).map(drop).ok_or_else(stale)
+    async fn extend(&self, handle: Handle, by: Duration) -> Result<(), Refusal> {
+        let mut state = self.shared.state();
+        state.held(handle).map(drop).ok_or_else(stale)?;
+        if let Some(at) = state.owed.get_mut(&handle.0) {
+            *at = Instant::now() + by;
+        }
+        Ok(())
     }
 
     async fn close(&self) {
@@ -130,6 +138,21 @@ impl Feed for KafkaFeed {
             let _ = timeout(LEAVE, member.left()).await;
         }
         self.grave.close().await;
+    }
+}
+
+/// Somebody gives an event up. If that fails, or is broken off, there is a lease to try again.
+struct GivingUp<'a> {
+    shared: &'a Shared,
+    handle: Handle,
+    lease: Duration,
+}
+
+impl Drop for GivingUp<'_> {
+    fn drop(&mut self) {
+        self.shared.state().owe(self.handle, Instant::now() + self.lease);
+        // Whoever waits has to know when it comes again.
+        self.shared.ready.notify_waiters();
     }
 }
 
@@ -147,6 +170,8 @@ struct State {
     most: usize,
     parts: BTreeMap<Place, Part<OwnedMessage>>,
     held: HashMap<u64, (Place, i64)>,
+    /// Could not be given up: when each comes again, unless its holder ends it before.
+    owed: HashMap<u64, Instant>,
     numbers: u64,
     /// The partition that is asked first, so that each has its turn.
     turn: usize,
@@ -167,6 +192,7 @@ impl Shared {
             most: most.max(1),
             parts: BTreeMap::new(),
             held: HashMap::new(),
+            owed: HashMap::new(),
             numbers: 0,
             turn: 0,
             trouble: None,
@@ -187,8 +213,40 @@ impl Shared {
     }
 }
 
+impl Same for OwnedMessage {
+    fn is(&self, other: &OwnedMessage) -> bool {
+        let headers = |record: &OwnedMessage| -> Vec<(String, Option<Vec<u8>>)> {
+            let all = record.headers().into_iter().flat_map(Headers::iter);
+            all.map(|it| (it.key.to_owned(), it.value.map(<[u8]>::to_vec))).collect()
+        };
+        self.timestamp() == other.timestamp()
+            && (self.key(), self.payload()) == (other.key(), other.payload())
+            && headers(self) == headers(other)
+    }
+}
+
 impl State {
+    /// Puts in what came. Returns how many of its partition are not ended and, if its offsets went
+    /// back, the one that was expected; nothing if the partition is not ours.
+    fn arrive(&mut self, place: &Place, record: OwnedMessage) -> Option<(usize, Option<i64>)> {
+        let part = self.parts.get_mut(place)?;
+        let (offset, key) = (record.offset(), record.key().map(<[u8]>::to_vec));
+        let Arrival { back_from, instead } = part.arrive(offset, key, record);
+        let waiting = part.len();
+        if instead {
+            // What its holder has is not in the log any more: it ends nothing.
+            self.drop_held(|held, at| held == place && at == offset);
+        }
+        Some((waiting, back_from))
+    }
+
     fn next(&mut self, now: Instant) -> Found {
+        let over: Vec<u64> =
+            self.owed.iter().filter(|(_, at)| **at <= now).map(|(handle, _)| *handle).collect();
+        for handle in over {
+            // Its partition may have gone, and it with it.
+            let _ = self.again(Handle(handle), now);
+        }
         if self.held.len() < self.most
             && !self.closed
             && let Some(delivery) = self.hand_out(now)
@@ -198,7 +256,8 @@ impl State {
         if let Some(refusal) = self.trouble.take() {
             return Found::Trouble(refusal);
         }
-        Found::Nothing(self.parts.values().filter_map(Part::wake).filter(|at| *at > now).min())
+        let waking = self.parts.values().filter_map(Part::wake);
+        Found::Nothing(waking.chain(self.owed.values().copied()).filter(|at| *at > now).min())
     }
 
     fn hand_out(&mut self, now: Instant) -> Option<Delivery> {
@@ -221,12 +280,14 @@ impl State {
     }
 
     fn end(&mut self, handle: Handle) -> Result<(), Refusal> {
+        self.owed.remove(&handle.0);
         let (place, offset) = self.held.remove(&handle.0).ok_or_else(stale)?;
         self.parts.get_mut(&place).ok_or_else(stale)?.end(offset);
         Ok(())
     }
 
     fn again(&mut self, handle: Handle, at: Instant) -> Result<(), Refusal> {
+        self.owed.remove(&handle.0);
         let (place, offset) = self.held.remove(&handle.0).ok_or_else(stale)?;
         self.parts.get_mut(&place).ok_or_else(stale)?.again(offset, at);
         Ok(())
@@ -237,10 +298,28 @@ impl State {
         self.parts.get(place)?.held(*offset)
     }
 
+    /// Returns what is in hand and about to be given up.
+    fn take_up(&mut self, handle: Handle) -> Option<&OwnedMessage> {
+        self.owed.remove(&handle.0);
+        self.held(handle)
+    }
+
+    /// Lets what is still in hand come again at a time, unless its holder ends it before.
+    fn owe(&mut self, handle: Handle, at: Instant) {
+        if self.held.contains_key(&handle.0) {
+            self.owed.insert(handle.0, at);
+        }
+    }
+
     /// Forgets a partition that is another member's now, with all that was in hand of it.
     fn forget(&mut self, place: &Place) {
         self.parts.remove(place);
-        self.held.retain(|_, (held, _)| held != place);
+        self.drop_held(|held, _| held == place);
+    }
+
+    fn drop_held(&mut self, is: impl Fn(&Place, i64) -> bool) {
+        self.held.retain(|_, (place, offset)| !is(place, *offset));
+        self.owed.retain(|handle, _| self.held.contains_key(handle));
     }
 }
 
@@ -256,26 +335,22 @@ mod tests {
 
     use super::*;
 
-    fn state(records: &[(&str, i32, i64)]) -> State {
-        let shared = Shared::new(8);
-        let mut state = shared.state.into_inner().unwrap();
+    fn record(topic: &str, partition: i32, offset: i64, payload: &str) -> OwnedMessage {
+        let (payload, time) = (Some(payload.into()), Timestamp::NotAvailable);
+        OwnedMessage::new(payload, None, topic.to_owned(), time, partition, offset, None)
+    }
+
+    fn fill(state: &mut State, records: &[(&str, i32, i64)]) {
         for (topic, partition, offset) in records {
-            let record = OwnedMessage::new(
-                Some(b"{}".to_vec()),
-                None,
-                (*topic).to_owned(),
-                Timestamp::NotAvailable,
-                *partition,
-                *offset,
-                None,
-            );
             let place = ((*topic).to_owned(), *partition);
-            state
-                .parts
-                .entry(place)
-                .or_insert_with(|| Part::new(None))
-                .arrive(*offset, None, record);
+            state.parts.entry(place.clone()).or_insert_with(|| Part::new(None));
+            state.arrive(&place, record(topic, *partition, *offset, "{}")).unwrap();
         }
+    }
+
+    fn state(records: &[(&str, i32, i64)]) -> State {
+        let mut state = Shared::new(8).state.into_inner().unwrap();
+        fill(&mut state, records);
         state
     }
 
@@ -304,6 +379,47 @@ mod tests {
         assert!(state.end(delivery.handle).is_err());
         assert!(state.again(delivery.handle, Instant::now()).is_err());
         assert!(state.held(delivery.handle).is_none());
+    }
+
+    #[test]
+    fn a_handle_of_what_the_log_lost_does_not_end_what_stands_there_now() {
+        let mut state = state(&[("a", 0, 5), ("a", 0, 6)]);
+        let (lost, kept) = (take(&mut state).unwrap(), take(&mut state).unwrap());
+        let place = ("a".to_owned(), 0);
+        let came = state.arrive(&place, record("a", 0, 5, "another"));
+        assert_eq!(came, Some((2, Some(7))));
+        assert_eq!(state.arrive(&place, record("a", 0, 6, "{}")), Some((2, None)));
+        assert!(state.end(lost.handle).is_err() && state.held(lost.handle).is_none());
+        assert!(state.end(kept.handle).is_ok(), "it is there as it was");
+        assert_eq!(take(&mut state).unwrap().origin, "a/0/5");
+        assert!(take(&mut state).is_none());
+    }
+
+    #[tokio::test]
+    async fn what_could_not_be_given_up_stays_in_hand_for_a_lease_and_then_comes_again() {
+        let access = Access { url: "kafka://127.0.0.1:1".to_owned(), user: None };
+        let mut subscription = Subscription::new("group", &["a"]);
+        subscription.most = 1;
+        let lease = subscription.lease;
+        let feed = KafkaFeed::new(&access, subscription).unwrap();
+        fill(&mut feed.shared.state(), &[("a", 0, 1)]);
+        let first = take(&mut feed.shared.state()).unwrap();
+        let why = || Nack::Dead(Cause::new(Code::BadEvent, "no such order"));
+        for _ in 0..2 {
+            let refused = feed.nack(first.handle, why()).await;
+            assert!(matches!(refused, Err(Refusal::Down(_))), "nobody is there: {refused:?}");
+            feed.extend(first.handle, lease).await.expect("it is still in hand");
+        }
+        let soon = Instant::now() + lease / 2;
+        let found = feed.shared.state().next(soon);
+        assert!(matches!(found, Found::Nothing(Some(at)) if at > soon), "it is in hand");
+        let Found::Delivery(again) = feed.shared.state().next(Instant::now() + lease) else {
+            panic!("it does not come again")
+        };
+        assert_eq!((again.attempt, &again.origin), (2, &first.origin));
+        assert!(feed.ack(first.handle).await.is_err(), "another has it now");
+        assert!(feed.ack(again.handle).await.is_ok());
+        assert_eq!(feed.shared.state().owed.len(), 0);
     }
 
     #[test]

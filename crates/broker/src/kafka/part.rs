@@ -2,6 +2,10 @@
 //!
 //! Pure. Of one key, nothing is handed out before the earlier is ended. Entries without a key wait
 //! for nobody.
+//!
+//! Offsets may go back: a log that lost its end, or that was made anew, is read again from an
+//! earlier place. What stands there now need not be what stood there, so nothing of it counts as
+//! ended; what comes twice by it is the inbox's to know.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -21,6 +25,21 @@ pub(super) struct Part<T> {
     changed: bool,
 }
 
+/// What can be told from another that stood at the same offset.
+pub(super) trait Same {
+    /// Tells whether it is the very same.
+    fn is(&self, other: &Self) -> bool;
+}
+
+/// What an arrival did beside being put in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Arrival {
+    /// Offsets went back, and this one was expected.
+    pub(super) back_from: Option<i64>,
+    /// Another was at its offset, which the log does not have any more.
+    pub(super) instead: bool,
+}
+
 #[derive(Debug)]
 struct Entry<T> {
     key: Option<Vec<u8>>,
@@ -37,7 +56,7 @@ enum State {
     InHand,
 }
 
-impl<T> Part<T> {
+impl<T: Same> Part<T> {
     /// Takes a partition over from where its group is.
     pub(super) fn new(mark: Option<Mark>) -> Part<T> {
         let (position, ended) = match mark {
@@ -47,17 +66,24 @@ impl<T> Part<T> {
         Part { position, entries: BTreeMap::new(), ended, changed: false }
     }
 
-    /// Puts in what came, unless it is ended.
-    pub(super) fn arrive(&mut self, offset: i64, key: Option<Vec<u8>>, what: T) {
-        if self.position.is_some_and(|position| offset < position) {
-            return;
+    /// Puts in what came, unless it is ended or here already.
+    pub(super) fn arrive(&mut self, offset: i64, key: Option<Vec<u8>>, what: T) -> Arrival {
+        let back_from = self.position.filter(|position| offset < *position);
+        if back_from.is_some() {
+            self.ended.clear();
+            self.changed = true;
         }
         self.position = Some(offset + 1);
         if self.ended.remove(&offset) {
             self.changed = true;
-            return;
+            return Arrival { back_from, instead: false };
         }
-        self.entries.insert(offset, Entry { key, what, attempt: 0, state: State::Waits });
+        if self.entries.get(&offset).is_some_and(|entry| entry.what.is(&what)) {
+            return Arrival { back_from, instead: false };
+        }
+        let entry = Entry { key, what, attempt: 0, state: State::Waits };
+        let instead = self.entries.insert(offset, entry).is_some();
+        Arrival { back_from, instead }
     }
 
     /// Hands out the first that may be; returns its offset, how often it was handed out, and it.
@@ -129,7 +155,8 @@ impl<T> Part<T> {
     pub(super) fn mark(&mut self) -> Option<Mark> {
         let position = self.position.filter(|_| self.changed)?;
         self.changed = false;
-        let offset = self.entries.keys().next().copied().unwrap_or(position);
+        let first = self.entries.keys().next();
+        let offset = first.map_or(position, |first| position.min(*first));
         // A compacted partition has gaps of any width.
         let come = (offset..position.min(offset + WINDOW))
             .filter(|offset| !self.entries.contains_key(offset));
@@ -148,6 +175,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    impl Same for usize {
+        fn is(&self, other: &usize) -> bool {
+            self == other
+        }
+    }
 
     fn part(keys: &[&str]) -> Part<usize> {
         let mut part = Part::new(None);
@@ -214,5 +247,37 @@ mod tests {
         assert_eq!((take(&mut part), take(&mut part), take(&mut part)), (Some(12), Some(14), None));
         part.arrive(12, None, 0);
         assert_eq!(part.len(), 2, "what came twice is one");
+    }
+
+    #[test]
+    fn a_log_that_lost_its_end_is_read_again_and_nothing_of_it_counts_as_ended() {
+        let mut part = Part::new(Some(Mark { offset: 100, ended: [102].into() }));
+        let went = part.arrive(0, None, 7);
+        assert_eq!(went, Arrival { back_from: Some(100), instead: false });
+        assert_eq!(part.mark().unwrap(), Mark { offset: 0, ended: BTreeSet::new() }, "at once");
+        for offset in 1..104 {
+            assert_eq!(part.arrive(offset, None, 7), Arrival::default());
+        }
+        let all: Vec<_> = std::iter::from_fn(|| take(&mut part)).collect();
+        assert_eq!(all, (0..104).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_comes_twice_keeps_its_holder_and_another_at_its_offset_takes_its_place() {
+        let mut part = part(&["a", "b", "c"]);
+        while take(&mut part).is_some() {}
+        part.end(12);
+        assert_eq!(part.arrive(11, None, 1), Arrival { back_from: Some(13), instead: false });
+        assert_eq!(take(&mut part), None, "nothing of it waits");
+        assert_eq!(part.held(11), Some(&1));
+        // The first that is not ended is still the group's place.
+        assert_eq!(part.mark().unwrap(), Mark { offset: 10, ended: BTreeSet::new() });
+        let came = part.arrive(10, None, 7);
+        assert_eq!(came, Arrival { back_from: Some(12), instead: true });
+        assert_eq!(part.held(10), None, "what is in hand is another");
+        assert_eq!((take(&mut part), part.held(10)), (Some(10), Some(&7)));
+        part.end(10);
+        part.end(11);
+        assert_eq!(part.mark().unwrap().offset, 11, "where the log goes on");
     }
 }

@@ -1,9 +1,8 @@
 //! The sink `kafka`: a whole batch at once into one idempotent producer, an answer for each event.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,10 +15,12 @@ use super::access::Cluster;
 use super::batch::Batch;
 use super::live::{Live, setting};
 use super::look::Look;
+use super::topics::Topics;
 use crate::manner::{Manner, Naming};
 
-/// How many topics are remembered for a look at them.
-const REMEMBERED: usize = 100;
+/// How many bytes the events of a batch may have, and never less than that.
+const WIDEST: usize = 524_288;
+const NARROWEST: usize = 1024;
 
 /// Publishes events.
 pub struct Kafka {
@@ -28,10 +29,9 @@ pub struct Kafka {
     pub(super) manner: Manner,
     config: ClientConfig,
     live: tokio::sync::Mutex<Option<Arc<Live>>>,
-    /// The next producer sends each event in a batch of its own, to find the one that is too large.
-    alone: AtomicBool,
-    /// Topics that were published to, and how large an event of each may be, as far as is known.
-    topics: Mutex<HashMap<String, Option<usize>>>,
+    /// Bytes in a batch: less after one was too large for its topic, and none of its events was.
+    width: AtomicUsize,
+    pub(super) topics: Topics,
 }
 
 impl Kafka {
@@ -48,9 +48,8 @@ impl Kafka {
         }
         let config = config(&cluster, &compression, &manner);
         config.create_native_config().map_err(|error| setting(&error))?;
-        let (live, alone) = (tokio::sync::Mutex::default(), AtomicBool::new(false));
-        let topics = Mutex::default();
-        Ok(Kafka { cluster, topic, manner, config, live, alone, topics })
+        let (live, width) = (tokio::sync::Mutex::default(), AtomicUsize::new(WIDEST));
+        Ok(Kafka { cluster, topic, manner, config, live, width, topics: Topics::default() })
     }
 
     /// Returns a producer that has reached the cluster.
@@ -60,14 +59,28 @@ impl Kafka {
             return Ok(Arc::clone(live));
         }
         *live = None;
-        let alone = self.alone.swap(false, Ordering::Relaxed);
         let mut config = self.config.clone();
-        if alone {
-            config.set("batch.num.messages", "1");
-        }
-        let fresh = Live::connect(&config, &self.cluster.hosts, alone, until).await?;
+        config.set("batch.size", self.width.load(Ordering::Relaxed).to_string());
+        let fresh = Live::connect(&config, &self.cluster.hosts, false, until).await?;
         *live = Some(Arc::clone(&fresh));
         Ok(fresh)
+    }
+
+    /// Offers anew, each event by itself, what was refused because together it was too large: so
+    /// only the one that is at fault is rejected, and at once.
+    async fn one_by_one(&self, batch: &mut Batch<'_>, until: Instant) {
+        let mut config = self.config.clone();
+        config.set("batch.num.messages", "1");
+        // Without it, they stay refused, and come again.
+        let Ok(alone) = Live::connect(&config, &self.cluster.hosts, true, until).await else {
+            return;
+        };
+        batch.anew(alone);
+        while batch.wave().await {}
+        if !batch.has_too_large() {
+            let narrower = |width: usize| Some((width / 2).max(NARROWEST));
+            let _ = self.width.fetch_update(Ordering::Relaxed, Ordering::Relaxed, narrower);
+        }
     }
 
     async fn let_go(&self, old: &Arc<Live>) {
@@ -75,33 +88,15 @@ impl Kafka {
         live.take_if(|live| Arc::ptr_eq(live, old));
     }
 
-    /// Returns how many bytes an event of a topic may have, asked for once.
+    /// Returns how many bytes an event of a topic may have, if the cluster tells. It is not asked
+    /// for every event.
     pub(super) async fn largest(&self, topic: &str) -> Option<usize> {
-        if let Some(Some(known)) = self.topics().get(topic) {
-            return Some(*known);
+        if let Some(told) = self.topics.told(topic, Instant::now()) {
+            return told;
         }
-        let look = Look::new(&self.cluster, self.manner.timeout);
-        let known = look.largest(topic).await?;
-        self.topics().insert(topic.to_owned(), Some(known));
-        Some(known)
-    }
-
-    /// Remembers a topic that was published to.
-    pub(super) fn remember(&self, topic: &str) {
-        let mut topics = self.topics();
-        if topics.len() < REMEMBERED && !topics.contains_key(topic) {
-            topics.insert(topic.to_owned(), None);
-        }
-    }
-
-    /// Remembers that a batch was too large for a topic, and not which event.
-    pub(super) fn too_large(&self, topic: &str) {
-        self.alone.store(true, Ordering::Relaxed);
-        self.topics().insert(topic.to_owned(), None);
-    }
-
-    fn topics(&self) -> MutexGuard<'_, HashMap<String, Option<usize>>> {
-        self.topics.lock().unwrap_or_else(PoisonError::into_inner)
+        let largest = Look::new(&self.cluster, self.manner.timeout).largest(topic).await;
+        self.topics.tell(topic, largest, Instant::now());
+        largest
     }
 }
 
@@ -122,13 +117,15 @@ impl Sink for Kafka {
             Ok(live) => live,
             Err(refusal) => return vec![Err(refusal); events.len()],
         };
-        let mut batch = Batch::new(self, &live, events, until);
+        let mut batch = Batch::new(self, Arc::clone(&live), events, until);
         while batch.wave().await {}
-        let answers = batch.answers();
-        if !live.is_fit() || live.alone {
+        if !live.is_fit() {
             self.let_go(&live).await;
         }
-        answers
+        if batch.is_too_large() {
+            self.one_by_one(&mut batch, until).await;
+        }
+        batch.answers()
     }
 
     /// A producer that stands has a connection open, and knows when it is lost; otherwise one is
@@ -136,8 +133,7 @@ impl Sink for Kafka {
     async fn probe(&self) -> Result<(), Refusal> {
         let until = Instant::now() + self.manner.timeout;
         let live = self.live(until).await?;
-        let topic = self.topics().keys().next().cloned();
-        let Some(topic) = topic else { return Ok(()) };
+        let Some(topic) = self.topics.names().into_iter().next() else { return Ok(()) };
         let asked = live.ask(&topic, until).await;
         if asked.is_err() {
             self.let_go(&live).await;
@@ -147,11 +143,10 @@ impl Sink for Kafka {
 
     async fn inspect(&self) -> Result<Inspection, Refusal> {
         self.live(Instant::now() + self.manner.timeout).await?;
-        let mut topics: Vec<String> = self.topics().keys().cloned().collect();
+        let mut topics = self.topics.names();
         if topics.is_empty() {
             topics.extend(self.topic.fixed().map(str::to_owned));
         }
-        topics.sort_unstable();
         Look::new(&self.cluster, self.manner.timeout).inspect(topics).await
     }
 
@@ -170,7 +165,6 @@ fn config(cluster: &Cluster, compression: &str, manner: &Manner) -> ClientConfig
         // As the Java client has it, so that both put a key into the same partition.
         ("partitioner", "murmur2_random"),
         ("linger.ms", "1"),
-        ("batch.size", "524288"),
         ("batch.num.messages", "10000"),
         // The topic's own limit counts, and a broker or a look at its settings tells it.
         ("message.max.bytes", "1000000000"),
@@ -209,6 +203,22 @@ mod tests {
         let wrong = Options { compression: "zstd".into(), ..options("kafka://127.0.0.1:1") };
         assert_eq!(Kafka::new(wrong).unwrap_err().code, Code::ConfigInvalid);
         assert!(Kafka::new(options("kafka+tls://127.0.0.1:1")).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_look_that_tells_nothing_is_not_taken_again_for_every_event() {
+        let mut options = options("kafka://127.0.0.1:1");
+        options.manner.timeout = Duration::from_secs(2);
+        let sink = Kafka::new(options).unwrap();
+        let began = Instant::now();
+        assert_eq!(sink.largest("orders").await, None);
+        let first = began.elapsed();
+        assert!(first > Duration::from_millis(500), "nobody was asked: {first:?}");
+        let began = Instant::now();
+        for _ in 0..100 {
+            assert_eq!(sink.largest("orders").await, None);
+        }
+        assert!(began.elapsed() < first, "{:?}, {first:?}", began.elapsed());
     }
 
     #[tokio::test]

@@ -11,11 +11,14 @@ use crate::http::{Http, Options};
 
 #[tokio::test]
 async fn each_status_has_its_answer() {
-    let cases: [(&str, Option<Code>, &[u16]); 4] = [
+    let cases: [(&str, Option<Code>, &[u16]); 7] = [
         ("receipt", None, &[200, 201, 202, 204, 206]),
-        ("reject", Some(Code::SinkRefused), &[300, 301, 304, 307, 308, 400, 401, 404, 410, 422]),
-        ("retry", Some(Code::SinkBusy), &[408, 425, 429, 503]),
-        ("retry", Some(Code::SinkBroken), &[500, 501, 502, 504, 599]),
+        ("reject", Some(Code::SinkRefused), &[300, 301, 304, 307, 308, 400, 409, 413, 415, 422]),
+        ("down", Some(Code::AuthRefused), &[401, 403]),
+        ("retry", Some(Code::TopicMissing), &[404, 405, 410]),
+        ("retry", Some(Code::SinkBusy), &[425, 429]),
+        ("unknown", Some(Code::SinkBusy), &[408, 503]),
+        ("unknown", Some(Code::SinkBroken), &[500, 501, 502, 504, 599]),
     ];
     for (expected, code, statuses) in cases {
         for &number in statuses {
@@ -24,6 +27,23 @@ async fn each_status_has_its_answer() {
             assert_eq!(kind(&answer), (expected, code), "{number}");
             assert_eq!(server.seen().len(), 1, "{number} was offered once");
         }
+    }
+}
+
+#[tokio::test]
+async fn what_may_have_been_taken_in_is_never_called_refused() {
+    let cases = [
+        (503, "", "unknown", "it may have arrived: 503"),
+        (503, "retry-after: 0\r\n", "retry", "503"),
+        (500, "retry-after: 5\r\n", "unknown", "it may have arrived: 500"),
+        (504, "", "unknown", "it may have arrived: 504"),
+    ];
+    for (number, headers, expected, said) in cases {
+        let server = Server::start(move |_| with(number, headers, "")).await;
+        let answer = publish_one(&sink(&server), event()).await;
+        assert_eq!(kind(&answer).0, expected, "{number} {headers}");
+        let cause = cause(answer);
+        assert!(cause.detail.starts_with(said), "{cause}");
     }
 }
 
@@ -54,9 +74,9 @@ async fn retry_after_is_honoured_as_seconds_and_as_a_date() {
     let cases = [
         (503, "retry-after: 120\r\n", Some(120)),
         (429, "Retry-After: 7\r\n", Some(7)),
-        (500, date, Some(60)),
-        (503, "retry-after: soon\r\n", None),
-        (503, "", None),
+        (503, date, Some(60)),
+        (429, "retry-after: soon\r\n", None),
+        (429, "", None),
     ];
     for (number, headers, seconds) in cases {
         let server = Server::start(move |_| with(number, headers, "")).await;

@@ -108,11 +108,18 @@ fn run(shared: &Arc<Shared>, config: &ClientConfig, subscription: &Subscription)
 /// Puts in what came; returns how many of its partition are not ended.
 fn arrive(shared: &Shared, record: &BorrowedMessage<'_>) -> usize {
     let place = (record.topic().to_owned(), record.partition());
-    let mut state = shared.state();
-    let Some(part) = state.parts.get_mut(&place) else { return 0 };
-    part.arrive(record.offset(), record.key().map(<[u8]>::to_vec), record.detach());
-    let waiting = part.len();
-    drop(state);
+    let arrived = shared.state().arrive(&place, record.detach());
+    let Some((waiting, back_from)) = arrived else { return 0 };
+    if let Some(expected) = back_from {
+        tracing::warn!(
+            topic = place.0,
+            partition = place.1,
+            expected,
+            offset = record.offset(),
+            "Kafka goes on at an earlier offset: the topic has lost its end, or was made anew; \
+             what is there is taken in, and some of it may come again"
+        );
+    }
     shared.ready.notify_waiters();
     waiting
 }

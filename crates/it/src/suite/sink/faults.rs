@@ -163,7 +163,8 @@ impl Log {
         reader.until(taken.map(|(event, _)| event.id)).await;
         let come: HashSet<EventId> = reader.counts().into_keys().collect();
         for (event, answer) in &self.0 {
-            let certain = matches!(answer, Err(Refusal::Down(_) | Refusal::Held));
+            let certain =
+                matches!(answer, Err(Refusal::Down(_) | Refusal::Retry(..) | Refusal::Held));
             let there = come.contains(&event.id);
             assert!(!(certain && there), "{answer:?}, and it is there");
             assert!(!matches!(answer, Err(Refusal::Reject(_))), "{answer:?}: it would be dead");
