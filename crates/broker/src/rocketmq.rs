@@ -16,6 +16,7 @@ mod sink;
 mod stamp;
 mod topics;
 mod wire;
+mod witness;
 
 use event::{Durability, Gauge, Secret};
 

@@ -2,8 +2,9 @@
 //! lease, and is ended one by one.
 //!
 //! Polls run beside the caller, because one that is cut off may have taken events along which then
-//! are gone until their lease ends. What they bring waits on a [`Shelf`](shelf::Shelf). A feed that
-//! nobody asks any more polls no further, and gives back what waits: others may want it.
+//! are gone until their lease ends. What they bring waits on a [`Shelf`](shelf::Shelf), where it is
+//! renewed. A feed that nobody asks any more polls no further, and gives back what waits: others
+//! may want it.
 //!
 //! Order per key: a key is in one queue, and of a FIFO group a broker hands out nothing more of a
 //! queue before what it handed out is ended or due again. So of a FIFO group one event per queue is
@@ -11,6 +12,7 @@
 
 mod calls;
 mod demand;
+mod keep;
 mod poll;
 mod session;
 mod shelf;
@@ -21,15 +23,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use event::{Cause, Code, Delivery, Feed, Handle, Nack, Refusal};
-use futures_util::future::join_all;
-use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use self::calls::Wire;
 use self::demand::Demand;
+use self::keep::Keep;
 use self::session::Session;
-use self::shelf::{Parcel, Shelf};
 use super::wire::Line;
 use super::{Access, address};
 use crate::manner::Subscription;
@@ -47,17 +48,8 @@ pub struct RocketMqFeed {
 }
 
 struct Inner {
-    line: Line,
-    wants: Subscription,
-    session: Session,
-    shelf: Mutex<Shelf>,
-    /// Something came, or something went wrong.
-    news: Notify,
-    /// There may be room for more.
-    room: Notify,
+    keep: Arc<Keep<Wire>>,
     demand: Demand,
-    /// A poll has ended.
-    calm: Notify,
     trouble: Mutex<Option<Refusal>>,
     stop: CancellationToken,
 }
@@ -75,20 +67,11 @@ impl RocketMqFeed {
         }
         let places = address::read(&access.url)?;
         let line = Line::new(access, &places, subscription.timeout)?;
-        let shelf = Mutex::new(Shelf::new(subscription.most));
         let demand = Demand::new(subscription.lease / 2);
-        let inner = Inner {
-            line,
-            wants: subscription,
-            session: Session::default(),
-            shelf,
-            news: Notify::new(),
-            room: Notify::new(),
-            demand,
-            calm: Notify::new(),
-            trouble: Mutex::new(None),
-            stop: CancellationToken::new(),
-        };
+        let wire = Wire { line, wants: subscription.clone(), session: Session::default() };
+        let keep = Arc::new(Keep::new(wire, &subscription));
+        let (trouble, stop) = (Mutex::new(None), CancellationToken::new());
+        let inner = Inner { keep, demand, trouble, stop };
         Ok(RocketMqFeed { inner: Arc::new(inner), running: Mutex::new(JoinSet::new()) })
     }
 
@@ -102,7 +85,7 @@ impl RocketMqFeed {
 
 impl fmt::Debug for RocketMqFeed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Subscription { group, topics, .. } = &self.inner.wants;
+        let Subscription { group, topics, .. } = self.inner.wants();
         let mut out = f.debug_struct("RocketMqFeed");
         out.field("group", group).field("topics", topics).finish_non_exhaustive()
     }
@@ -116,9 +99,11 @@ impl Feed for RocketMqFeed {
         let _asking = inner.demand.ask();
         let until = Instant::now() + at_most;
         loop {
-            let news = inner.news.notified();
-            if let Some(delivery) = inner.shelf().take(Instant::now()) {
-                return Ok(Some(delivery));
+            let news = inner.keep.news.notified();
+            match timeout_at(until, inner.keep.take()).await {
+                Ok(Ok(None)) => {}
+                Ok(taken) => return taken,
+                Err(_) => return Ok(None),
             }
             if let Some(refusal) = inner.trouble().take() {
                 return Err(refusal);
@@ -130,87 +115,43 @@ impl Feed for RocketMqFeed {
     }
 
     async fn ack(&self, handle: Handle) -> Result<(), Refusal> {
-        let parcel = self.inner.held(handle)?;
-        self.inner.acknowledge(&parcel).await?;
-        self.inner.ended(handle);
-        Ok(())
+        self.inner.keep.ack(handle).await
     }
 
     async fn nack(&self, handle: Handle, nack: Nack) -> Result<(), Refusal> {
-        let parcel = self.inner.held(handle)?;
-        match nack {
-            Nack::Again(after) => {
-                let after = after.clamp(SOON, LONGEST);
-                self.inner.hide(&parcel, after).await?;
-            }
-            Nack::Dead(_) => self.inner.bury(&parcel).await?,
-        }
-        self.inner.ended(handle);
-        Ok(())
+        self.inner.keep.nack(handle, nack).await
     }
 
     async fn extend(&self, handle: Handle, by: Duration) -> Result<(), Refusal> {
-        let parcel = self.inner.held(handle)?;
-        let by = by.clamp(SOON, LONGEST);
-        let until = Instant::now() + by;
-        let receipt = self.inner.hide(&parcel, by).await?;
-        self.inner.shelf().renew(handle, receipt, until);
-        Ok(())
+        self.inner.keep.extend(handle, by).await
     }
 
     /// Waits for the polls that are out, which may have events in hand: some seconds.
     async fn close(&self) {
         let inner = &self.inner;
         inner.stop.cancel();
-        let _ = timeout(poll::POLL + Duration::from_secs(1), inner.calm()).await;
+        let _ = timeout(poll::POLL + Duration::from_secs(1), inner.keep.calm()).await;
         let mut running = {
             let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::take(&mut *running)
         };
         running.shutdown().await;
-        let left = inner.shelf().clear(Instant::now());
-        join_all(left.iter().map(|parcel| inner.hide(parcel, SOON))).await;
-        inner.take_leave().await;
-        inner.line.close();
+        inner.keep.clear().await;
+        inner.wire().take_leave().await;
+        inner.wire().line.close();
     }
 }
 
 impl Inner {
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    fn wire(&self) -> &Wire {
+        &self.keep.proxy
+    }
+
+    fn wants(&self) -> &Subscription {
+        &self.wire().wants
     }
 
     fn trouble(&self) -> MutexGuard<'_, Option<Refusal>> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn held(&self, handle: Handle) -> Result<Parcel, Refusal> {
-        let gone = "this delivery was ended before, or its lease ran out long ago";
-        let gone = || Refusal::Reject(Cause::new(Code::SinkRefused, gone));
-        self.shelf().held(handle).cloned().ok_or_else(gone)
-    }
-
-    fn ended(&self, handle: Handle) {
-        self.shelf().end(handle);
-        self.room.notify_one();
-    }
-
-    /// Waits until no poll is out.
-    async fn calm(&self) {
-        loop {
-            let ended = self.calm.notified();
-            if self.shelf().is_calm() {
-                return;
-            }
-            ended.await;
-        }
-    }
-
-    /// Gives back what waits while nobody asks for it.
-    async fn tidy(&self) {
-        let left = self.shelf().unwanted(Instant::now());
-        // What cannot be told is given back by its lease.
-        join_all(left.iter().map(|parcel| self.hide(parcel, SOON))).await;
-        self.room.notify_one();
     }
 }

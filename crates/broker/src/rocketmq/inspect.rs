@@ -152,7 +152,7 @@ fn patience(sink: &RocketMq, flush: u128, seen: &mut Inspection) {
 }
 
 /// Asks the name servers for the masters: name and address of each.
-async fn masters(sink: &RocketMq) -> Result<Vec<(String, String)>, Silence> {
+pub(super) async fn masters(sink: &RocketMq) -> Result<Vec<(String, String)>, Silence> {
     let mut last = Silence::Unreached("none is named".to_owned());
     for address in &sink.places.names {
         match desk(sink, address).ask(CLUSTER, &[], b"").await {
@@ -172,7 +172,7 @@ fn read_masters(body: &str) -> Vec<(String, String)> {
     brokers.filter_map(master).collect()
 }
 
-fn desk(sink: &RocketMq, address: &str) -> Desk {
+pub(super) fn desk(sink: &RocketMq, address: &str) -> Desk {
     let keys = sink.access.keys.clone();
     Desk { address: address.to_owned(), keys, patience: sink.timeout }
 }

@@ -22,9 +22,19 @@ pub(super) const HA_NOT_AVAILABLE: i32 = 50002;
 
 const TYPE_CONFLICT: i32 = 40014;
 
-/// Judges a code that is not `OK`. `worked` tells whether the topic has worked not long ago: then
-/// one without a route has lost its broker, and its proxy with it the memory of it.
-pub(super) fn of(status: &v2::Status, topic: &str, worked: bool) -> Refusal {
+/// Why a topic has no route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Absence {
+    /// It has worked: its broker is away, and its proxy has lost the memory of it.
+    Lost,
+    /// Nothing shows that a broker is there.
+    Dark,
+    /// It was never made: others have a route.
+    Missing,
+}
+
+/// Judges a code that is not `OK`. `absence` is for a topic without a route.
+pub(super) fn of(status: &v2::Status, topic: &str, absence: Absence) -> Refusal {
     let v2::Status { code, message } = status;
     let said = format!("{code}: {message}");
     let cause = |code| Cause::new(code, &said);
@@ -32,9 +42,13 @@ pub(super) fn of(status: &v2::Status, topic: &str, worked: bool) -> Refusal {
     match *code {
         40100 | 40200 => denied(&said),
         40300 => Refusal::Retry(cause(Code::AuthRefused), None),
-        TOPIC_NOT_FOUND | TYPE_CONFLICT if worked && routeless(status) => {
-            down(Code::SinkDown, &format!("the topic {topic} has lost its broker"))
-        }
+        TOPIC_NOT_FOUND | TYPE_CONFLICT if routeless(status) => match absence {
+            Absence::Lost => {
+                down(Code::SinkDown, &format!("the topic {topic} has lost its broker"))
+            }
+            Absence::Dark => down(Code::SinkDown, &dark(topic)),
+            Absence::Missing => Refusal::Retry(missing(status, topic), None),
+        },
         TOPIC_NOT_FOUND | TYPE_CONFLICT => Refusal::Retry(missing(status, topic), None),
         41300..=41399 | 43100..=43199 => Refusal::Reject(cause(Code::TooLarge)),
         40002 | 40004..=40007 | 40009 | 40012 | 40016 => Refusal::Reject(cause(Code::SinkRefused)),
@@ -50,6 +64,13 @@ pub(super) fn of(status: &v2::Status, topic: &str, worked: bool) -> Refusal {
         }
         _ => unknown(Code::SinkBroken, &said),
     }
+}
+
+fn dark(topic: &str) -> String {
+    format!(
+        "the topic {topic} has no route, and nothing shows that a broker is there: look whether \
+         one is, then make the topic"
+    )
 }
 
 fn missing(status: &v2::Status, topic: &str) -> Cause {
@@ -158,8 +179,12 @@ fn chain(status: &Status) -> String {
 mod tests {
     use super::*;
 
-    fn judge(code: i32, message: &str, worked: bool) -> Refusal {
-        of(&v2::Status { code, message: message.to_owned() }, "t", worked)
+    fn judge(code: i32, message: &str) -> Refusal {
+        judge_absent(code, message, Absence::Missing)
+    }
+
+    fn judge_absent(code: i32, message: &str, absence: Absence) -> Refusal {
+        of(&v2::Status { code, message: message.to_owned() }, "t", absence)
     }
 
     fn kind(refusal: &Refusal) -> &'static str {
@@ -185,40 +210,44 @@ mod tests {
         ];
         for (expected, codes) in cases {
             for &code in codes {
-                assert_eq!(kind(&judge(code, "", false)), expected, "{code}");
+                assert_eq!(kind(&judge(code, "")), expected, "{code}");
             }
         }
     }
 
     #[test]
-    fn a_topic_that_has_worked_has_lost_its_broker_and_another_is_asked_for_again() {
+    fn a_topic_is_asked_for_again_only_if_it_is_missing_and_otherwise_its_broker_is_away() {
         let unspecified = "message type conflicts, expected type is UNSPECIFIED";
         for (code, message) in [(40402, "no route"), (40014, unspecified)] {
-            assert_eq!(kind(&judge(code, message, true)), "down", "{code}");
-            assert_eq!(kind(&judge(code, message, false)), "retry", "{code}");
+            for (absence, expected) in
+                [(Absence::Lost, "down"), (Absence::Dark, "down"), (Absence::Missing, "retry")]
+            {
+                let judged = judge_absent(code, message, absence);
+                assert_eq!(kind(&judged), expected, "{code} {absence:?}");
+            }
         }
         // A shape that does not fit is a mistake of the config, not of the event.
         let known = "the topic's expected type is NORMAL but got FIFO";
-        assert_eq!(kind(&judge(40014, known, true)), "retry");
+        assert_eq!(kind(&judge_absent(40014, known, Absence::Lost)), "retry");
     }
 
     #[test]
     fn an_inner_error_is_read_by_its_words_and_unknown_without_them() {
-        let down = judge(50001, "connect to 127.0.0.1:10911 failed", false);
+        let down = judge(50001, "connect to 127.0.0.1:10911 failed");
         assert_eq!(kind(&down), "down");
-        let large = judge(50001, "message body size exceeded", false);
+        let large = judge(50001, "message body size exceeded");
         assert_eq!(kind(&large), "reject");
-        let full = judge(50001, "service not available now. the broker's disk is full", false);
+        let full = judge(50001, "service not available now. the broker's disk is full");
         assert!(matches!(full, Refusal::Down(cause) if cause.code == Code::BrokerFull));
-        assert_eq!(kind(&judge(50001, "NullPointerException", false)), "unknown");
+        assert_eq!(kind(&judge(50001, "NullPointerException")), "unknown");
     }
 
     #[test]
     fn load_is_told_by_a_busy_broker_and_by_silence() {
-        assert_eq!(load(&judge(42900, "", false)), Signal::Overloaded);
+        assert_eq!(load(&judge(42900, "")), Signal::Overloaded);
         assert_eq!(load(&silent("a:1", Duration::from_secs(1))), Signal::Overloaded);
-        assert_eq!(load(&judge(50001, "", false)), Signal::Failed);
-        assert_eq!(load(&judge(40002, "", false)), Signal::Silent);
+        assert_eq!(load(&judge(50001, "")), Signal::Failed);
+        assert_eq!(load(&judge(40002, "")), Signal::Silent);
     }
 
     #[test]

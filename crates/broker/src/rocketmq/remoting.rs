@@ -105,7 +105,7 @@ impl Desk {
     }
 }
 
-fn frame(header: &[u8], body: &[u8]) -> Vec<u8> {
+pub(super) fn frame(header: &[u8], body: &[u8]) -> Vec<u8> {
     let long = |length: usize| u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
     let whole = 4 + header.len() + body.len();
     [&long(whole), &long(header.len()), header, body].concat()
@@ -113,7 +113,7 @@ fn frame(header: &[u8], body: &[u8]) -> Vec<u8> {
 
 /// Reads what follows the length: three bytes of the header's length behind one that says how the
 /// header is written, the header, the body.
-fn read(answer: &[u8]) -> Option<(Value, Vec<u8>)> {
+pub(super) fn read(answer: &[u8]) -> Option<(Value, Vec<u8>)> {
     let (length, rest) = answer.split_first_chunk::<4>()?;
     let length = usize::try_from(u32::from_be_bytes(*length) & 0x00ff_ffff).ok()?;
     let header = serde_json::from_slice(rest.get(..length)?).ok()?;

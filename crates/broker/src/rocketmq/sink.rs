@@ -14,9 +14,11 @@ use tokio::time::{Instant, timeout};
 
 use super::address::{self, Places};
 use super::letter::Letters;
+use super::refusal::{self, Absence};
 use super::topics::Topics;
 use super::wire::{Line, resource, v2};
-use super::{Access, Options, Shape, batch, inspect, refusal};
+use super::witness::{self, Witness};
+use super::{Access, Options, Shape, batch, inspect};
 use crate::gate::Gate;
 use crate::keyed::{self, Offered, Until};
 use crate::width::Signal;
@@ -27,6 +29,7 @@ pub struct RocketMq {
     pub(super) places: Places,
     pub(super) timeout: Duration,
     pub(super) topics: Topics,
+    pub(super) witness: Witness,
     pub(super) letters: Letters,
     pub(super) until: Until,
     pub(super) gate: Arc<Gate>,
@@ -48,8 +51,18 @@ impl RocketMq {
         let gate = manner.gates.of(&destination, manner.concurrency);
         let (until, timeout) = (manner.until(), manner.timeout);
         let letters = Letters { source: manner.source, topic, shape };
-        let (topics, alone) = (Topics::default(), AtomicBool::new(false));
-        Ok(RocketMq { access, places, timeout, topics, letters, until, gate, line, alone })
+        Ok(RocketMq {
+            access,
+            places,
+            timeout,
+            topics: Topics::default(),
+            witness: Witness::default(),
+            letters,
+            until,
+            gate,
+            line,
+            alone: AtomicBool::new(false),
+        })
     }
 
     async fn offer(&self, event: &Event) -> Offered {
@@ -63,6 +76,7 @@ impl RocketMq {
     pub(super) async fn post(&self, letters: Vec<v2::Message>) -> Offered {
         let topic = letters.first().and_then(|letter| letter.topic.as_ref());
         let topic = topic.map(|topic| topic.name.clone()).unwrap_or_default();
+        self.topics.offered(&topic);
         let began = Instant::now();
         let answer = self.send(letters, &topic).await;
         let signal = match &answer {
@@ -87,7 +101,7 @@ impl RocketMq {
                 return Err(refusal::silent(host, self.timeout));
             }
         };
-        let answer = self.read(response, topic);
+        let answer = self.read(response, topic).await;
         // Another proxy may have what this one has lost; a single one is not left for it.
         if self.line.several() && matches!(&answer, Err(Refusal::Down(_) | Refusal::Unknown(_))) {
             self.line.leave(call.turn);
@@ -95,7 +109,7 @@ impl RocketMq {
         answer
     }
 
-    fn read(&self, response: v2::SendMessageResponse, topic: &str) -> Answer {
+    async fn read(&self, response: v2::SendMessageResponse, topic: &str) -> Answer {
         let v2::SendMessageResponse { status, entries } = response;
         let fine = |status: &v2::Status| status.code == refusal::OK;
         let statuses = entries.iter().filter_map(|entry| entry.status.as_ref());
@@ -103,7 +117,7 @@ impl RocketMq {
         let bad = statuses.clone().find(|status| !fine(status));
         let bad = bad.or_else(|| status.as_ref().filter(|status| !fine(status)));
         if let Some(bad) = bad {
-            return Err(self.judge(bad, topic));
+            return Err(self.judge(bad, topic).await);
         }
         let Some(entry) = entries.into_iter().next() else {
             let nothing = "it may have arrived: the proxy answered without a result";
@@ -117,7 +131,7 @@ impl RocketMq {
         Ok(Receipt { broker_id })
     }
 
-    fn judge(&self, status: &v2::Status, topic: &str) -> Refusal {
+    pub(super) async fn judge(&self, status: &v2::Status, topic: &str) -> Refusal {
         if status.code == refusal::HA_NOT_AVAILABLE && !self.alone.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 topic,
@@ -125,8 +139,11 @@ impl RocketMq {
                  unsettled until a slave is back"
             );
         }
-        let worked = refusal::routeless(status) && self.topics.missing(topic);
-        refusal::of(status, topic, worked)
+        let absence = match refusal::routeless(status) {
+            true => witness::absence(self, topic).await,
+            false => Absence::Missing,
+        };
+        refusal::of(status, topic, absence)
     }
 
     /// Asks where a topic is.
@@ -166,21 +183,30 @@ impl Sink for RocketMq {
         }
     }
 
-    /// Asks for the route of a topic that has worked. That there is none is an answer too, unless
-    /// it was there a moment ago.
+    /// Asks for the routes of topics that have worked, until there is one. If none has worked yet,
+    /// that there is no route is an answer too.
     async fn probe(&self) -> Result<(), Refusal> {
         const ANY: &str = "postbox-probe";
-        let topic = self.topics.all().into_iter().next().unwrap_or_else(|| ANY.to_owned());
-        let status = match self.route(&topic).await {
-            Ok(response) => response.status.unwrap_or_default(),
-            // Silence is no answer: it cannot take events either.
-            Err(Refusal::Unknown(cause)) => return Err(Refusal::Down(cause)),
-            Err(refusal) => return Err(refusal),
-        };
-        match self.judge(&status, &topic) {
-            down @ Refusal::Down(_) if status.code != refusal::OK => Err(down),
-            _ => Ok(()),
+        const MOST: usize = 16;
+        let mut topics = self.topics.all();
+        let absence = if topics.is_empty() { Absence::Missing } else { Absence::Lost };
+        if topics.is_empty() {
+            topics.push(ANY.to_owned());
         }
+        let mut lost = Ok(());
+        for topic in topics.iter().take(MOST) {
+            let status = match self.route(topic).await {
+                Ok(response) => response.status.unwrap_or_default(),
+                // Silence is no answer: it cannot take events either.
+                Err(Refusal::Unknown(cause)) => return Err(Refusal::Down(cause)),
+                Err(refusal) => return Err(refusal),
+            };
+            match refusal::of(&status, topic, absence) {
+                down @ Refusal::Down(_) if status.code != refusal::OK => lost = Err(down),
+                _ => return Ok(()),
+            }
+        }
+        lost
     }
 
     async fn inspect(&self) -> Result<Inspection, Refusal> {

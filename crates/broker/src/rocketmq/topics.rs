@@ -1,49 +1,53 @@
-//! Which topics have worked, and since when one that has is missing.
+//! Which topics were offered events, and which of them have taken one.
+//!
+//! Nothing is forgotten while the process lives: one that has worked and has no route any more has
+//! lost its broker, for however long.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use tokio::time::Instant;
-
-/// How long a topic that has worked may be without a route until it counts as gone. A proxy
-/// remembers for 20 s that there was none.
-const MISSING: Duration = Duration::from_secs(60);
-
-/// The topics of one sink.
+/// The topics of one sink, and whether each has worked.
 #[derive(Debug, Default)]
-pub(super) struct Topics(Mutex<HashMap<String, Option<Instant>>>);
+pub(super) struct Topics(Mutex<BTreeMap<String, bool>>);
 
 impl Topics {
+    /// It is offered an event.
+    pub(super) fn offered(&self, topic: &str) {
+        let mut known = self.known();
+        if !known.contains_key(topic) {
+            known.insert(topic.to_owned(), false);
+        }
+    }
+
     /// It took an event.
     pub(super) fn worked(&self, topic: &str) {
         let mut known = self.known();
         match known.get_mut(topic) {
-            Some(missing) => *missing = None,
-            None => drop(known.insert(topic.to_owned(), None)),
+            Some(worked) => *worked = true,
+            None => drop(known.insert(topic.to_owned(), true)),
         }
     }
 
-    /// It has no route. Tells whether it had one not long ago.
-    pub(super) fn missing(&self, topic: &str) -> bool {
-        let mut known = self.known();
-        let Some(missing) = known.get_mut(topic) else { return false };
-        let since = *missing.get_or_insert_with(Instant::now);
-        let recent = since.elapsed() < MISSING;
-        if !recent {
-            known.remove(topic);
-        }
-        recent
+    /// Tells whether it ever took an event.
+    pub(super) fn has_worked(&self, topic: &str) -> bool {
+        self.known().get(topic).is_some_and(|worked| *worked)
     }
 
     /// Returns every topic that has worked.
     pub(super) fn all(&self) -> Vec<String> {
-        let mut all: Vec<_> = self.known().keys().cloned().collect();
-        all.sort_unstable();
-        all
+        let known = self.known();
+        known.iter().filter(|(_, worked)| **worked).map(|(topic, _)| topic.clone()).collect()
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Option<Instant>>> {
+    /// Returns every topic but this one, those that have worked first.
+    pub(super) fn others(&self, topic: &str) -> Vec<String> {
+        let known = self.known();
+        let mut others: Vec<_> = known.iter().filter(|(other, _)| *other != topic).collect();
+        others.sort_by_key(|(_, worked)| !**worked);
+        others.into_iter().map(|(other, _)| other.clone()).collect()
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<String, bool>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -52,19 +56,16 @@ impl Topics {
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn a_topic_is_missed_for_a_minute_and_then_it_is_gone() {
+    #[test]
+    fn a_topic_that_has_worked_is_remembered_and_one_that_was_offered_comes_behind_it() {
         let topics = Topics::default();
-        assert!(!topics.missing("t"), "it never was there");
-        topics.worked("t");
-        assert!(topics.missing("t"));
-        tokio::time::advance(MISSING / 2).await;
-        assert!(topics.missing("t"));
-        topics.worked("t");
-        tokio::time::advance(MISSING / 2).await;
-        assert!(topics.missing("t"), "it has worked in between");
-        tokio::time::advance(MISSING).await;
-        assert!(!topics.missing("t"));
-        assert!(topics.all().is_empty());
+        assert!(!topics.has_worked("b"), "it never was there");
+        topics.offered("a");
+        topics.worked("b");
+        topics.offered("b");
+        topics.offered("c");
+        assert!(topics.has_worked("b") && !topics.has_worked("a"));
+        assert_eq!(topics.all(), ["b"]);
+        assert_eq!(topics.others("c"), ["b", "a"]);
     }
 }

@@ -2,17 +2,28 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use event::{Cause, Code, Refusal};
 use tokio::time::timeout;
 
-use super::super::refusal;
-use super::super::wire::{Call, lasting, resource, v2};
-use super::Inner;
+use super::super::refusal::{self, Absence};
+use super::super::wire::{Call, Line, lasting, resource, v2};
+use super::keep::Proxy;
+use super::session::Session;
 use super::shelf::Parcel;
+use crate::manner::Subscription;
 
-impl Inner {
-    /// Ends a delivery.
-    pub(super) async fn acknowledge(&self, parcel: &Parcel) -> Result<(), Refusal> {
+/// The way to a proxy, as one consumer of a group.
+#[derive(Debug)]
+pub(super) struct Wire {
+    pub(super) line: Line,
+    pub(super) wants: Subscription,
+    pub(super) session: Session,
+}
+
+#[async_trait]
+impl Proxy for Wire {
+    async fn acknowledge(&self, parcel: &Parcel) -> Result<(), Refusal> {
         let entry = v2::AckMessageEntry {
             message_id: parcel.message.clone(),
             receipt_handle: parcel.receipt.clone(),
@@ -28,12 +39,7 @@ impl Inner {
         judge(exact.or(status))
     }
 
-    /// Hides a parcel from everybody for so long from now; returns its new receipt.
-    pub(super) async fn hide(
-        &self,
-        parcel: &Parcel,
-        duration: Duration,
-    ) -> Result<String, Refusal> {
+    async fn hide(&self, parcel: &Parcel, duration: Duration) -> Result<String, Refusal> {
         let request = v2::ChangeInvisibleDurationRequest {
             group: resource(&self.wants.group),
             topic: resource(&parcel.place.topic),
@@ -43,11 +49,10 @@ impl Inner {
         };
         let ask = async |mut call: Call| call.client.change_invisible_duration(request).await;
         let v2::ChangeInvisibleDurationResponse { status, receipt_handle } = self.ask(ask).await?;
-        judge(status).map(|()| receipt_handle)
+        judge(status).map(|()| mended(receipt_handle))
     }
 
-    /// Puts a parcel where the broker keeps what was given up.
-    pub(super) async fn bury(&self, parcel: &Parcel) -> Result<(), Refusal> {
+    async fn bury(&self, parcel: &Parcel) -> Result<(), Refusal> {
         let attempt = i32::try_from(parcel.attempt).unwrap_or(i32::MAX);
         let request = v2::ForwardMessageToDeadLetterQueueRequest {
             group: resource(&self.wants.group),
@@ -62,6 +67,13 @@ impl Inner {
         judge(self.ask(ask).await?.status)?;
         // The proxy ends it too, but does not wait for that, nor tells whether it went well.
         self.acknowledge(parcel).await
+    }
+}
+
+impl Wire {
+    /// Returns a call to a proxy that knows this consumer, and whether its group is FIFO.
+    pub(super) async fn call(&self) -> Result<(Call, bool), Refusal> {
+        self.session.call(&self.line, &self.wants).await
     }
 
     /// Says that this consumer goes.
@@ -93,6 +105,23 @@ impl Inner {
     }
 }
 
+/// Mends the receipt of a renewal. A proxy inside its broker writes where the old hand-out of
+/// several began, but the new one is of this event alone: under any other beginning it is not found,
+/// and an ack ends nothing.
+fn mended(receipt: String) -> String {
+    const BEGINNING: usize = 0;
+    const OFFSET: usize = 7;
+    let mut fields: Vec<&str> = receipt.split(' ').collect();
+    let number = |field: &str| field.parse::<i64>().is_ok();
+    match fields.get(OFFSET).copied() {
+        Some(offset) if number(offset) && number(fields[BEGINNING]) => {
+            fields[BEGINNING] = offset;
+            fields.join(" ")
+        }
+        _ => receipt,
+    }
+}
+
 fn judge(status: Option<v2::Status>) -> Result<(), Refusal> {
     const INVALID_RECEIPT: i32 = 40013;
     match status.unwrap_or_default() {
@@ -102,6 +131,20 @@ fn judge(status: Option<v2::Status>) -> Result<(), Refusal> {
                 format!("this delivery is no longer in hand: {INVALID_RECEIPT}: {message}");
             Err(Refusal::Reject(Cause::new(Code::SinkRefused, detail)))
         }
-        status => Err(refusal::of(&status, "", false)),
+        status => Err(refusal::of(&status, "", Absence::Missing)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_renewed_receipt_begins_with_its_own_event() {
+        let told = "40 1794923455381 60000 0 0 broker-a 3 47 0".to_owned();
+        assert_eq!(mended(told), "47 1794923455381 60000 0 0 broker-a 3 47 0");
+        for other in ["", "something else", "a b c d e f g 7", "1 2 3 4 5 6 7 x"] {
+            assert_eq!(mended(other.to_owned()), other);
+        }
     }
 }

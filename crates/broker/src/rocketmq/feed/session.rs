@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 use tonic::Streaming;
 
-use super::super::refusal;
+use super::super::refusal::{self, Absence};
 use super::super::wire::{Call, Line, lasting, resource, v2};
 use crate::manner::Subscription;
 
@@ -87,7 +87,7 @@ async fn introduce(line: &Line, mut call: Call, wants: &Subscription) -> Result<
         return Err(Refusal::Down(Cause::new(Code::SinkBroken, ended)));
     };
     if let Some(bad) = status.filter(|status| status.code != refusal::OK) {
-        return Err(refusal::of(&bad, "", false));
+        return Err(refusal::of(&bad, "", Absence::Missing));
     }
     let fifo = match command {
         Some(v2::telemetry_command::Command::Settings(v2::Settings {

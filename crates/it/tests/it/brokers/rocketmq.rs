@@ -243,6 +243,82 @@ async fn an_extended_delivery_is_ended_by_its_new_receipt() {
     feed.close().await;
 }
 
+/// What waits is renewed under new receipts, so it is neither lost nor counted as handed out.
+#[tokio::test]
+async fn what_waits_longer_than_its_lease_comes_once_and_is_ended_for_good() {
+    const LEASE: Duration = Duration::from_secs(4);
+    let quay = shared().await;
+    let topic = topic(&quay, "NORMAL").await;
+    let group = format!("group-{}", EventId::new());
+    quay.make_group(&group, false).await.expect("a group is made");
+    let wants = Subscription { lease: LEASE, ..Subscription::new(group, &[&topic]) };
+    let feed = RocketMqFeed::new(&quay.access, wants).expect("it is right");
+    let events: Vec<Event> = (0..8).map(|_| Event::new(&*topic, "T", "{}")).collect();
+    let answers = sink(&quay, Shape::Normal).publish(&events).await;
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    let until = Instant::now() + PATIENCE;
+    let mut come = Vec::new();
+    while come.len() < events.len() {
+        assert!(Instant::now() < until, "{} came", come.len());
+        if let Ok(Some(delivery)) = feed.next(Duration::from_secs(1)).await {
+            // The work of one; all of it is longer than a lease.
+            tokio::time::sleep(LEASE / 4).await;
+            feed.ack(delivery.handle).await.expect("it is in hand");
+            come.push((delivery.event.expect("only events were published").id, delivery.attempt));
+        }
+    }
+    come.sort_unstable();
+    let mut once: Vec<(EventId, u32)> = events.iter().map(|event| (event.id, 1)).collect();
+    once.sort_unstable();
+    assert_eq!(come, once);
+    assert_eq!(feed.next(LEASE * 2).await, Ok(None), "one was not ended");
+    feed.close().await;
+}
+
+#[tokio::test]
+async fn a_topic_that_is_missing_is_told_and_keeps_no_other_from_a_feed() {
+    let quay = shared().await;
+    let (topic, missing) = (topic(&quay, "FIFO").await, format!("missing-{}", EventId::new()));
+    let group = format!("group-{}", EventId::new());
+    quay.make_group(&group, true).await.expect("a group is made");
+    let wants = Subscription::new(group, &[&missing, &topic]);
+    let feed = RocketMqFeed::new(&quay.access, wants).expect("it is right");
+    let event = Event::new(&*topic, "T", "{}").key("k");
+    let answers = sink(&quay, Shape::Fifo).publish(&[event]).await;
+    assert!(answers[0].is_ok(), "{answers:?}");
+    all(&feed, 1).await;
+    let until = Instant::now() + PATIENCE;
+    let told = loop {
+        assert!(Instant::now() < until, "it is not told");
+        if let Err(refusal) = feed.next(Duration::from_secs(15)).await {
+            break refusal;
+        }
+    };
+    assert_eq!(cause_of(&Err(told.clone())), Some(("retry", Code::TopicMissing)), "{told:?}");
+    feed.close().await;
+}
+
+/// Without a name server, only another topic shows that a broker is there.
+#[tokio::test]
+async fn a_topic_counts_as_missing_only_while_something_shows_that_a_broker_is_there() {
+    let quay = shared().await;
+    let topic = topic(&quay, "FIFO").await;
+    let mut options = quay.options(manner(), Shape::Fifo);
+    options.access.url = format!("rocketmq://{}", quay.address().expect("an address"));
+    let sink = RocketMq::new(options).expect("the options are right");
+    let missing = [Event::new(format!("missing-{}", EventId::new()), "T", "{}").key("k")];
+    let dark = sink.publish(&missing).await;
+    assert_eq!(cause_of(&dark[0]), Some(("down", Code::SinkDown)), "{dark:?}");
+    let answers = sink.publish(&[Event::new(&*topic, "T", "{}").key("k")]).await;
+    assert!(answers[0].is_ok(), "{answers:?}");
+    // What was found out stands for a moment.
+    let until = Instant::now() + PATIENCE;
+    while cause_of(&sink.publish(&missing).await[0]) != Some(("retry", Code::TopicMissing)) {
+        assert!(Instant::now() < until, "another topic has a route");
+    }
+    assert_eq!(sink.probe().await, Ok(()));
+}
+
 #[tokio::test]
 async fn a_group_that_is_not_there_is_told_with_what_to_do() {
     let quay = shared().await;
