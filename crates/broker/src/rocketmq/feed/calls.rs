@@ -106,8 +106,8 @@ impl Wire {
 }
 
 /// Mends the receipt of a renewal. A proxy inside its broker writes where the old hand-out of
-/// several began, but the new one is of this event alone: under any other beginning it is not found,
-/// and an ack ends nothing.
+/// several began, but the new one is of this event alone: under any other beginning it is not
+/// found, and an ack ends nothing.
 fn mended(receipt: String) -> String {
     const BEGINNING: usize = 0;
     const OFFSET: usize = 7;
