@@ -112,8 +112,8 @@ struct Joined {
     missing: Vec<String>,
 }
 
-/// Finds the streams of the subjects, and the group's consumer in each. Subjects that no stream
-/// takes keep it from no other, unless there is no other.
+/// Finds the streams of the subjects, and the group's consumer in each. A subject that no stream
+/// takes keeps it from all others.
 async fn join(
     link: &Link,
     subscription: &Subscription,
@@ -135,7 +135,7 @@ async fn join(
             streams.entry(name).or_default().push(subject.clone());
         }
     }
-    if streams.is_empty() {
+    if !missing.is_empty() {
         return Err(untaken(&missing));
     }
     let mut consumers = Vec::new();
