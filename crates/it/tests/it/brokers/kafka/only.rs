@@ -12,7 +12,7 @@ use event::{
     Sink,
 };
 use it::quay::kafka::{KafkaQuay, own_with, shared};
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use tokio::time::timeout;
 
@@ -244,6 +244,34 @@ async fn an_ack_behind_an_open_event_outlasts_its_member() {
     assert_eq!(second.next(Duration::from_secs(1)).await, Ok(None), "only those were open");
     second.close().await;
     assert_eq!(committed(&quay, &group, &topic), Some(6), "the group is at the end");
+}
+
+#[tokio::test]
+async fn a_group_that_is_beyond_the_end_of_a_log_takes_in_all_that_is_there() {
+    let quay = shared().await;
+    let topic = quay.make(1, &[]).await.unwrap();
+    let batch = events(&topic, 3, 6);
+    bring(&sink(&quay, manner()), &batch).await;
+    let group = format!("group-{}", EventId::new());
+    commit(&quay, &group, &topic, 100);
+    let reader = feed(&quay, &group, &topic);
+    let mut come = BTreeSet::new();
+    while come.len() < batch.len() {
+        let delivery = next(&reader).await;
+        reader.ack(delivery.handle).await.expect("it was in hand");
+        come.insert(id(&delivery));
+    }
+    assert_eq!(come, batch.iter().map(|event| event.id).collect());
+    reader.close().await;
+    assert_eq!(committed(&quay, &group, &topic), Some(6), "the group is where the log ends");
+}
+
+/// Says where a group is, as if its log had been longer.
+fn commit(quay: &KafkaQuay, group: &str, topic: &str, offset: i64) {
+    let telling: BaseConsumer = quay.config().set("group.id", group).create().unwrap();
+    let mut marks = TopicPartitionList::new();
+    marks.add_partition_offset(topic, 0, Offset::Offset(offset)).unwrap();
+    telling.commit(&marks, CommitMode::Sync).unwrap();
 }
 
 /// Asks where a group is, as any other tool does.
