@@ -59,7 +59,8 @@ impl<P> Keep<P> {
     /// Keeps room for at most so many, if there is any.
     pub(super) fn reserve(&self, wanted: usize) -> Option<Room<'_, P>> {
         let count = self.shelf().reserve(wanted, Instant::now());
-        (count > 0).then_some(Room { keep: self, count })
+        // Only if there is any: to drop it wakes whoever waits for room.
+        (count > 0).then(|| Room { keep: self, count })
     }
 
     /// Takes in what came.

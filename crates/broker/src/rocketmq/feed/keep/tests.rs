@@ -157,6 +157,8 @@ async fn room_is_given_back_by_a_poll_that_is_cut_off() {
     });
     settle().await;
     assert!(!keep.is_calm() && keep.reserve(1).is_none());
+    let woken = tokio::time::timeout(LEASE, keep.room.notified()).await;
+    assert!(woken.is_err(), "where there is no room, nobody is told of any");
     polling.abort();
     keep.calm().await;
     assert_eq!(keep.reserve(100).unwrap().count, 64);
