@@ -24,7 +24,7 @@ use event::{Cause, Code, Delivery, Feed, Handle, Nack, Refusal};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use self::pull::{Hand, Held, Ticket};
+use self::pull::{Hand, Held};
 use super::link::Link;
 use super::{Access, dead_subject, refusal};
 use crate::manner::Subscription;
