@@ -112,8 +112,8 @@ struct Joined {
     missing: Vec<String>,
 }
 
-/// Finds the streams of the subjects, and the group's consumer in each. A subject that no stream
-/// takes keeps it from all others.
+/// Finds the streams of the subjects, and the group's consumer in each. Subjects that no stream
+/// takes keep it from no other, unless there is no other.
 async fn join(
     link: &Link,
     subscription: &Subscription,
@@ -135,7 +135,7 @@ async fn join(
             streams.entry(name).or_default().push(subject.clone());
         }
     }
-    if !missing.is_empty() {
+    if streams.is_empty() {
         return Err(untaken(&missing));
     }
     let mut consumers = Vec::new();

@@ -7,8 +7,8 @@ use std::time::Duration;
 use broker::manner::{Manner, Naming, Subscription};
 use broker::rabbitmq::{FeedOptions, Options, RabbitMq, RabbitMqFeed};
 use event::{
-    Cause, Code, Delivery, Durability, Event, EventId, Feed, Finding, Gauge, Grade, Nack, Refusal,
-    Secret, Sink,
+    Cause, Code, Delivery, Durability, Event, EventId, Feed, Finding, Gauge, Grade, Inspection,
+    Nack, Refusal, Secret, Sink,
 };
 use it::quay::Quay;
 use it::quay::rabbitmq::{RabbitMqQuay, own, shared};
@@ -134,7 +134,7 @@ async fn the_exchange_without_a_name_leads_to_the_queue_of_that_name() {
 }
 
 #[tokio::test]
-async fn a_full_queue_refuses_and_its_event_waits() {
+async fn a_full_queue_refuses_and_another_may_have_taken_the_event() {
     let quay = shared().await;
     let sink = sink(&quay);
     sink.probe().await.unwrap();
@@ -145,15 +145,25 @@ async fn a_full_queue_refuses_and_its_event_waits() {
     quay.ask(Method::PUT, &format!("queues/%2f/{queue}"), Some(body)).await.unwrap();
     let bindings = format!("bindings/%2f/e/{}/q/{queue}", quay.exchange);
     quay.ask(Method::POST, &bindings, Some(json!({"routing_key": topic}))).await.unwrap();
+    quay.join("open", &topic).await.unwrap();
     let until = Instant::now() + PATIENCE;
-    loop {
-        match one(&sink, &Event::new(&*topic, "T", "{}")).await {
+    let refused = loop {
+        let event = Event::new(&*topic, "T", "{}");
+        match one(&sink, &event).await {
             Ok(_) => assert!(Instant::now() < until, "it never is full"),
             Err(Refusal::Unknown(cause)) => {
                 assert_eq!(cause.code, Code::NotKept);
-                break;
+                break event.id;
             }
             other => panic!("{other:?}"),
+        }
+    };
+    let open = feed(&quay, "open", &topic);
+    loop {
+        let come = next(&open).await;
+        open.ack(come.handle).await.unwrap();
+        if come.event.unwrap().id == refused {
+            break;
         }
     }
     quay.ask(Method::DELETE, &format!("queues/%2f/{queue}/contents"), None).await.unwrap();
@@ -191,7 +201,8 @@ async fn an_alarm_blocks_the_sink_and_it_goes_on_when_there_is_room() {
     loop {
         let seen = managed.inspect().await.unwrap();
         let told = |it: &Finding| it.grade == Grade::Bad && it.detail.contains("disk");
-        if seen.findings.iter().any(told) {
+        let full = Inspection::total(&seen.levels, Gauge::Disk) == Some(1.0);
+        if full && seen.findings.iter().any(told) {
             break;
         }
         assert!(Instant::now() < until, "{seen:?}");
@@ -285,6 +296,30 @@ async fn a_look_tells_the_class_what_waits_and_what_is_dead() {
     }
     let seen = sink(&quay).inspect().await.unwrap();
     assert_eq!((seen.durability, seen.levels.len()), (Durability::BestEffort, 0));
+}
+
+#[tokio::test]
+async fn queues_behind_another_exchange_count_and_none_are_worth_nothing() {
+    let quay = shared().await;
+    let topic = quay.topic("group").await.unwrap();
+    let [bound, rest] = ["bound", "rest"].map(named);
+    let arguments = json!({"alternate-exchange": quay.exchange});
+    let body = json!({"type": "topic", "durable": true, "arguments": arguments});
+    quay.ask(Method::PUT, &format!("exchanges/%2f/{rest}"), Some(body)).await.unwrap();
+    for exchange in [&bound, &rest] {
+        let options = Options { exchange: exchange.clone(), ..quay.options(manner()) };
+        let sink = RabbitMq::new(options).unwrap();
+        let sink = sink.with_management(&Secret::new(&*quay.management)).unwrap();
+        if exchange == &bound {
+            assert_eq!(sink.inspect().await.unwrap().durability, Durability::BestEffort);
+            let onward = format!("bindings/%2f/e/{bound}/e/{}", quay.exchange);
+            let all = json!({"routing_key": "#"});
+            quay.ask(Method::POST, &onward, Some(all)).await.unwrap();
+        }
+        one(&sink, &Event::new(&*topic, "T", "{}")).await.unwrap();
+        let seen = sink.inspect().await.unwrap();
+        assert_eq!(seen.durability, Durability::Durable, "{seen:?}");
+    }
 }
 
 #[tokio::test]
@@ -387,6 +422,25 @@ async fn one_queue_for_all_topics_keeps_a_key_in_order_across_them() {
         assert_eq!(feed.next(Duration::ZERO).await, Ok(None), "its key is in hand");
         feed.ack(come.handle).await.unwrap();
     }
+}
+
+/// What waits behind a key that fails is with the consumer too, and unended.
+#[tokio::test]
+async fn a_key_that_is_to_come_later_leaves_room_for_others() {
+    let quay = shared().await;
+    let topic = quay.topic("group").await.unwrap();
+    let subscription = Subscription { most: 2, ..Subscription::new("group", &[&topic]) };
+    let feed = RabbitMqFeed::new(quay.feed_options(subscription)).unwrap();
+    let event = |key: &str| Event::new(&*topic, "T", "{}").key(key);
+    let mut events: Vec<_> = (0..7).map(|_| event("failing")).collect();
+    events.push(event("other"));
+    for event in &events {
+        one(&sink(&quay), event).await.unwrap();
+    }
+    let failing = next(&feed).await;
+    assert_eq!(failing.event.unwrap().id, events[0].id);
+    feed.nack(failing.handle, Nack::Again(PATIENCE * 2)).await.unwrap();
+    assert_eq!(next(&feed).await.event.unwrap().id, events[7].id);
 }
 
 /// The official client of another language, and the official CloudEvents SDK.

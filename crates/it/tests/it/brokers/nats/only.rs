@@ -222,6 +222,55 @@ async fn a_feed_of_what_no_stream_takes_says_so_and_goes_on_when_one_does() {
     }
 }
 
+/// Takes the next, whatever else the feed has to say.
+async fn come(feed: &NatsFeed) -> Event {
+    loop {
+        match feed.next(Duration::from_secs(20)).await {
+            Ok(come) => {
+                let come = come.expect("it comes");
+                feed.ack(come.handle).await.unwrap();
+                return come.event.unwrap();
+            }
+            Err(refusal) => assert!(matches!(refusal, Refusal::Retry(..)), "{refusal:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_subject_that_no_stream_takes_keeps_a_feed_from_no_other() {
+    let quay = shared().await;
+    let topic = quay.topic("g").await.unwrap();
+    let [late, later] = ["late", "later"].map(|it| format!("{it}-{}", event::EventId::new()));
+    let access = Access { url: Secret::new(quay.url.clone()), token: None, credentials: None };
+    let subscription = Subscription::new("g", &[&late, &topic, &later]);
+    let feed = NatsFeed::new(&access, subscription).unwrap();
+    let refusal = feed.next(Duration::from_secs(20)).await.unwrap_err();
+    let Refusal::Retry(cause, _) = &refusal else { panic!("{refusal:?}") };
+    assert!(cause.code == Code::TopicMissing && !cause.detail.contains(&topic), "{cause}");
+    assert!(cause.detail.contains(&late) && cause.detail.contains(&later), "{cause}");
+    let (sink, first) = (sink_of(&quay, None), paid(&topic));
+    publish(&sink, &first).await.unwrap();
+    assert_eq!(come(&feed).await, first);
+
+    // The stream that is there takes one of them from now on.
+    let (jetstream, subjects) =
+        (quay.jetstream().await.unwrap(), vec![topic.clone(), late.clone()]);
+    let config = Config { name: stream_of(&topic), subjects, ..Config::default() };
+    jetstream.update_stream(config).await.unwrap();
+    let events = [paid(&late), paid(&topic)];
+    for event in &events {
+        publish(&sink, event).await.unwrap();
+    }
+    assert_eq!([come(&feed).await, come(&feed).await], events, "none was skipped");
+
+    let config =
+        Config { name: stream_of(&later), subjects: vec![later.clone()], ..Config::default() };
+    jetstream.create_stream(config).await.unwrap();
+    let last = paid(&later);
+    publish(&sink, &last).await.unwrap();
+    assert_eq!(come(&feed).await, last);
+}
+
 #[tokio::test]
 async fn a_name_leads_to_a_subject() {
     let quay = shared().await;
