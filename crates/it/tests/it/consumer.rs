@@ -1,21 +1,29 @@
 //! A consumer on a server: side by side, beside another, dying, and with a database that dies.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use broker::manner::{Manner, Subscription};
-use event::{Answer, Event, EventId, Feed, Refusal, Sink};
+use event::{
+    Answer, Consumed, Delivery, Event, EventId, Feed, Handle, Nack, Refusal, Sink, Witness,
+};
 use it::instance::Instance;
 use it::quay::Quay;
 use it::quay::http::{HttpQuay, binary};
 use it::world::need;
 use postbox::{Consumer, Outbox};
+use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, MySqlPool, PgPool};
 use store::Setup;
 use tokio::sync::{Barrier, Notify};
 use tokio::time::{sleep, timeout};
 
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long a consumer waits for a connection to a database that may be away.
+const CONNECT: Duration = Duration::from_secs(1);
 
 /// A quay, and a topic of it.
 struct Shore {
@@ -197,8 +205,47 @@ consumers! {
     mariadb MySqlPool "mariadb" "?",
 }
 
+/// A feed through which one sees what was given back, and how often work was in vain.
+struct Window {
+    feed: Arc<dyn Feed>,
+    nacks: Mutex<Vec<Nack>>,
+    in_vain: AtomicUsize,
+}
+
+#[async_trait]
+impl Feed for Window {
+    async fn next(&self, at_most: Duration) -> Result<Option<Delivery>, Refusal> {
+        self.feed.next(at_most).await
+    }
+
+    async fn ack(&self, handle: Handle) -> Result<(), Refusal> {
+        self.feed.ack(handle).await
+    }
+
+    async fn nack(&self, handle: Handle, nack: Nack) -> Result<(), Refusal> {
+        self.nacks.lock().unwrap().push(nack.clone());
+        self.feed.nack(handle, nack).await
+    }
+
+    async fn extend(&self, handle: Handle, by: Duration) -> Result<(), Refusal> {
+        self.feed.extend(handle, by).await
+    }
+
+    async fn close(&self) {
+        self.feed.close().await;
+    }
+}
+
+impl Witness for Window {
+    fn consumed(&self, _group: &str, what: &Consumed) {
+        if matches!(what, Consumed::Again(_)) {
+            self.in_vain.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
 #[tokio::test]
-async fn a_database_that_is_killed_costs_no_event_and_no_attempt() {
+async fn a_database_that_is_killed_costs_no_event_no_hand_out_and_no_attempt() {
     let mut server = Instance::start("postgres").unwrap();
     let url = server.url.clone();
     let pool = until_it_answers(&url, &mut server).await;
@@ -213,14 +260,18 @@ async fn a_database_that_is_killed_costs_no_event_and_no_attempt() {
         bring(sink.clone(), half.to_vec()).await;
         server.kill().unwrap();
         let reviving = async {
-            sleep(Duration::from_millis(500)).await;
+            // Long enough for some to find nobody there.
+            sleep(2 * CONNECT).await;
             server.revive().unwrap();
         };
         tokio::join!(bring(sink.clone(), rest.to_vec()), reviving);
     };
     // One failure of its own would be the end of an event.
     let once = postbox::Backoff { base: Duration::from_millis(1), cap: Duration::from_millis(1) };
-    let consumer = Consumer::new(shore.feed().await, pool.clone(), "stock").patience(1, once);
+    let (feed, nacks, in_vain) = (shore.feed().await, Mutex::default(), AtomicUsize::new(0));
+    let window = Arc::new(Window { feed, nacks, in_vain });
+    let consumer = Consumer::new(window.clone(), pool.clone(), "stock").patience(1, once);
+    let consumer = consumer.lease(Duration::from_secs(5)).witness(window.clone());
     let run = consumer.beside(Outbox::named(&table).unwrap()).run(
         |tx, event| {
             let effect = effect.clone();
@@ -233,6 +284,11 @@ async fn a_database_that_is_killed_costs_no_event_and_no_attempt() {
         bringing,
     );
     timeout(2 * PATIENCE, run).await.expect("it goes on").unwrap();
+    assert!(window.in_vain.load(Ordering::SeqCst) > 0, "the outage was not noticed");
+    // A broker counts how often it hands out. What is left at the stop goes back at once.
+    let mut nacks = window.nacks.lock().unwrap().clone();
+    nacks.retain(|nack| *nack != Nack::Again(Duration::ZERO));
+    assert_eq!(nacks, []);
     let all = format!("SELECT event_id FROM {table}_effects");
     let effects: Vec<String> =
         sqlx::query_scalar(AssertSqlSafe(all)).fetch_all(&pool).await.unwrap();
@@ -246,7 +302,7 @@ async fn a_database_that_is_killed_costs_no_event_and_no_attempt() {
 async fn until_it_answers(url: &str, server: &mut Instance) -> PgPool {
     loop {
         server.lives().unwrap();
-        match PgPool::connect(url).await {
+        match PgPoolOptions::new().acquire_timeout(CONNECT).connect(url).await {
             Ok(pool) => return pool,
             Err(_) => sleep(Duration::from_millis(20)).await,
         }
