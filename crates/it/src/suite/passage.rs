@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use crate::quay::{Quay, WRONG};
 
 /// How long a fact may take. Brokers that rest between two looks need their time.
-pub(super) const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const PATIENCE: Duration = Duration::from_secs(180);
 /// How long a publish may take where something stands in its way.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(4);
 /// How long a delivery stays with its holder where a promise waits for its end.

@@ -1,10 +1,10 @@
 //! Statements that travel in one piece.
 //!
-//! Over TLS a long statement goes in records of 16 KiB, each a write of its own, and the client
-//! library leaves Nagle's rule on: the second record waits until the server has acknowledged the
+//! Over TLS a long statement goes in pieces of 16 KiB, each a write of its own, and the client
+//! library leaves Nagle's rule on: the second piece waits until the server has acknowledged the
 //! first, which takes a server that waits for the rest 40 ms.
 
-/// How many bytes of long texts one statement carries; the rest of a record is for its words.
+/// How many bytes of long texts one statement carries; the rest of a piece is for its words.
 const ROOM: usize = 12 * 1024;
 
 /// Parts rows into as few statements as that takes, in their order. One that is longer than all of

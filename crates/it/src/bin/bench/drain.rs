@@ -105,7 +105,7 @@ async fn run(url: &str, events: usize, how: How, sink: Arc<dyn Sink>) -> Result<
         lane(Arc::new(Counted { inner, tally: tally.clone() }), sink.clone(), how)
     };
     let lanes: Vec<Lane> = outboxes.iter().map(over).collect();
-    // As tasks of their own, which the product makes of them.
+    // Each runs by itself, as in the product.
     let mut running = JoinSet::new();
     for lane in lanes {
         let stop = tally.stop.clone();

@@ -111,7 +111,7 @@ pub async fn a_broker_that_sleeps_is_not_waited_for(quay: &dyn Quay) {
 pub async fn a_broker_that_is_killed_loses_no_receipt(quay: &dyn Quay) {
     let passage = Passage::new(quay).await;
     let sink = quay.sink(brief()).await.expect("the options are right");
-    let reader = passage.reader().await;
+    let reader = Reader::start(passage.brief_feed().await);
     warm(&passage, &sink, &reader).await;
     let (mut log, back) = (Log::default(), Cell::new(false));
     let killing = async {
