@@ -87,10 +87,17 @@ impl Instance {
         Ok(())
     }
 
-    /// Stops its process in the midst of whatever it does, or lets it go on.
+    /// Stops its process in the midst of whatever it does, or lets it go on. Returns when it has
+    /// stopped: on a busy machine some of its threads go on for a while.
     pub fn pause(&mut self, paused: bool) -> Result<()> {
         let process = Pid::from_child(&self.child);
-        Ok(kill_process(process, if paused { Signal::STOP } else { Signal::CONT })?)
+        kill_process(process, if paused { Signal::STOP } else { Signal::CONT })?;
+        let began = Instant::now();
+        while paused && !has_stopped(self.child.id())? {
+            ensure!(began.elapsed() < PATIENCE, "the server does not stop");
+            sleep(LOOK);
+        }
+        Ok(())
     }
 
     /// Kills it and keeps a copy of what it has, as a replica would that falls behind from now on;
@@ -144,6 +151,15 @@ fn free_ports() -> Result<[u16; PORTS.len()]> {
         *port = held.local_addr()?.port();
     }
     Ok(ports)
+}
+
+/// Tells whether every thread of a process stands still.
+fn has_stopped(process: u32) -> Result<bool> {
+    let threads = fs::read_dir(format!("/proc/{process}/task"))?.flatten();
+    let stats = threads.filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok());
+    // The state follows the name, which stands in brackets and may hold anything.
+    let state = |stat: String| stat.rsplit_once(") ")?.1.chars().next();
+    Ok(stats.filter_map(state).all(|state| state == 'T'))
 }
 
 /// Tells whether any process works in a folder, as each of a server does in its data.
