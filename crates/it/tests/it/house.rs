@@ -36,7 +36,7 @@ const FOREIGN: &str = "dlq, dead letter, park, parked, parks, discard, discarded
 const GIVEN: &str = "broker_message_id, postbox_dispatch_latency_seconds, tokio::task, \
     task::spawn_blocking, error.message, [\"message\"], .record(, UNIX_EPOCH, extract(epoch, \
     database.message(), max.message.bytes, maxMessageSize, MESSAGE_TOO_LARGE, \
-    v2.Message.body";
+    v2.Message.body, /proc/{process}/task";
 
 /// Files named after a broker speak its own language, because who reads them looks things up in
 /// its documentation; so does the page that sets one beside the outbox.
