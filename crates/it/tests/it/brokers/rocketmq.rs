@@ -216,16 +216,21 @@ async fn an_event_without_its_second_copy_has_no_receipt() {
     all(&feed, 1).await;
 }
 
+/// Makes a topic, and a feed of a group that keeps no order.
+async fn unordered(quay: &RocketMqQuay, lease: Duration) -> (String, RocketMqFeed) {
+    let topic = topic(quay, "NORMAL").await;
+    let group = format!("group-{}", EventId::new());
+    quay.make_group(&group, false).await.expect("a group is made");
+    let wants = Subscription { lease, ..Subscription::new(group, &[&topic]) };
+    (topic, RocketMqFeed::new(&quay.access, wants).expect("it is right"))
+}
+
 /// In a group without order, the old receipt of a delivery that was extended ends nothing.
 #[tokio::test]
 async fn an_extended_delivery_is_ended_by_its_new_receipt() {
     const LEASE: Duration = Duration::from_secs(2);
     let quay = shared().await;
-    let topic = topic(&quay, "NORMAL").await;
-    let group = format!("group-{}", EventId::new());
-    quay.make_group(&group, false).await.expect("a group is made");
-    let wants = Subscription { lease: LEASE, ..Subscription::new(group, &[&topic]) };
-    let feed = RocketMqFeed::new(&quay.access, wants).expect("it is right");
+    let (topic, feed) = unordered(&quay, LEASE).await;
     let event = Event::new(&*topic, "T", "{}");
     let answers = sink(&quay, Shape::Normal).publish(&[event]).await;
     assert!(answers[0].is_ok(), "{answers:?}");
@@ -248,11 +253,7 @@ async fn an_extended_delivery_is_ended_by_its_new_receipt() {
 async fn what_waits_longer_than_its_lease_comes_once_and_is_ended_for_good() {
     const LEASE: Duration = Duration::from_secs(4);
     let quay = shared().await;
-    let topic = topic(&quay, "NORMAL").await;
-    let group = format!("group-{}", EventId::new());
-    quay.make_group(&group, false).await.expect("a group is made");
-    let wants = Subscription { lease: LEASE, ..Subscription::new(group, &[&topic]) };
-    let feed = RocketMqFeed::new(&quay.access, wants).expect("it is right");
+    let (topic, feed) = unordered(&quay, LEASE).await;
     let events: Vec<Event> = (0..8).map(|_| Event::new(&*topic, "T", "{}")).collect();
     let answers = sink(&quay, Shape::Normal).publish(&events).await;
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
