@@ -5,6 +5,7 @@
 
 mod access;
 mod batch;
+mod desk;
 mod feed;
 mod kept;
 mod lag;
@@ -13,6 +14,7 @@ mod look;
 mod marks;
 mod part;
 mod refusal;
+mod shape;
 mod sink;
 mod slots;
 mod topics;

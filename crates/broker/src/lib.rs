@@ -13,6 +13,14 @@ pub mod http;
 #[cfg(feature = "kafka")]
 pub mod kafka;
 pub mod keyed;
+#[cfg(any(
+    feature = "kafka",
+    feature = "nats",
+    feature = "rabbitmq",
+    feature = "redis",
+    feature = "rocketmq"
+))]
+mod leads;
 #[cfg(any(feature = "nats", feature = "redis"))]
 mod lines;
 pub mod manner;
@@ -26,6 +34,8 @@ pub mod rabbitmq;
 pub mod redis;
 #[cfg(feature = "rocketmq")]
 pub mod rocketmq;
+#[cfg(any(feature = "kafka", feature = "nats", feature = "redis", feature = "rocketmq"))]
+mod rounds;
 #[cfg(feature = "stdout")]
 pub mod stdout;
 pub mod traits;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use event::Event;
+use event::{Event, Pattern, Topics};
 use tokio_util::sync::CancellationToken;
 
 use crate::gate::Gates;
@@ -22,10 +22,14 @@ pub struct Manner {
     pub stop: CancellationToken,
     /// Where the gate of the destination is. All sinks of a process should share one.
     pub gates: Gates,
+    /// Which topics lead here, for each outbox whose events come: a look at the destination covers
+    /// them before any event has come.
+    pub topics: Vec<Topics>,
 }
 
 impl Manner {
-    /// Returns the usual manner: 10 s, 256 at once.
+    /// Returns the usual manner: 10 s, 256 at once, and no topics that are known before their
+    /// events.
     pub fn new(source: impl Into<String>) -> Manner {
         Manner {
             source: source.into(),
@@ -33,6 +37,7 @@ impl Manner {
             concurrency: 256,
             stop: CancellationToken::new(),
             gates: Gates::default(),
+            topics: Vec::new(),
         }
     }
 
@@ -57,6 +62,9 @@ impl Naming {
         if pattern.is_empty() {
             return Err("it is empty; \"{topic}\" is the event's own topic".to_owned());
         }
+        if pattern.chars().any(char::is_control) {
+            return Err("it holds a control character, which no broker takes".to_owned());
+        }
         if rest.contains(['{', '}']) {
             return Err(format!(
                 "{pattern:?} may hold {{topic}} and {{type}}, and no other braces"
@@ -65,10 +73,18 @@ impl Naming {
         Ok(Naming(pattern.to_owned()))
     }
 
-    /// Returns the name, if it is the same for every event.
-    pub fn fixed(&self) -> Option<&str> {
-        let open = self.0.contains("{topic}") || self.0.contains("{type}");
-        (!open).then_some(&self.0)
+    /// Returns what stands before and behind the topic, if that is all that the name is made of: so
+    /// the topic can be read from it.
+    pub(crate) fn around(&self) -> Option<(&str, &str)> {
+        let (before, behind) = self.0.split_once("{topic}")?;
+        let plain = |text: &str| !text.contains('{');
+        (plain(before) && plain(behind)).then_some((before, behind))
+    }
+
+    /// Returns the names that topics of a pattern can get, of whatever type.
+    pub(crate) fn pattern(&self, topics: &Pattern) -> Pattern {
+        let text = self.0.replace("{type}", "*").replace("{topic}", &topics.to_string());
+        text.parse().expect("a name that is no pattern was refused")
     }
 
     /// Returns the name for one event.
@@ -127,7 +143,7 @@ mod tests {
         assert_eq!(of("{topic}"), "order.{type}");
         assert_eq!(of("shop.{topic}.{type}"), "shop.order.{type}.Paid");
         assert_eq!(of("all"), "all");
-        for wrong in ["", "{key}", "a{"] {
+        for wrong in ["", "{key}", "a{", "a\nb"] {
             assert!(Naming::new(wrong).is_err(), "{wrong:?}");
         }
     }

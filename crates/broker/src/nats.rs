@@ -5,9 +5,11 @@
 
 mod feed;
 mod inspect;
+mod levels;
 mod link;
 mod refusal;
 mod sink;
+mod streams;
 mod wire;
 
 use event::{Durability, Gauge, Secret};

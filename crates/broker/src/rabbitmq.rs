@@ -32,6 +32,7 @@ use self::topology::Exchange;
 use self::wire::Filled;
 use crate::gate::Gate;
 use crate::keyed::{self, Offered, Until};
+use crate::leads::Leads;
 use crate::manner::{Manner, Naming};
 use crate::traits::Traits;
 use crate::width::Signal;
@@ -78,6 +79,7 @@ pub struct RabbitMq {
     gate: Arc<Gate>,
     line: Joint<Line>,
     management: Option<Management>,
+    leads: Leads,
 }
 
 impl RabbitMq {
@@ -99,8 +101,9 @@ impl RabbitMq {
         let line = Joint::new(&target.host, Box::new(make), Line::lives);
         let gate = manner.gates.of(&target.destination(), manner.concurrency);
         let until = manner.until();
+        let (leads, management) = (Leads::new(&topic, &manner.topics), None);
         let source = manner.source;
-        Ok(RabbitMq { target, exchange, topic, source, until, gate, line, management: None })
+        Ok(RabbitMq { target, exchange, topic, source, until, gate, line, management, leads })
     }
 
     /// Lets it ask the management plugin too, at `http://USER:PASSWORD@HOST:PORT` or `https://…`:
@@ -228,7 +231,10 @@ impl Sink for RabbitMq {
     async fn inspect(&self) -> Result<Inspection, Refusal> {
         self.probe().await?;
         match &self.management {
-            Some(management) => management.inspect(self.target.vhost(), &self.exchange.name).await,
+            Some(management) => {
+                let (vhost, exchange) = (self.target.vhost(), &self.exchange.name);
+                management.inspect(vhost, exchange, &self.leads).await
+            }
             None => Ok(inspect::unmanaged()),
         }
     }

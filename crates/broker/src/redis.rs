@@ -9,6 +9,7 @@ mod inspect;
 mod link;
 mod refusal;
 mod sink;
+mod streams;
 
 use event::{Durability, Gauge, Secret};
 
@@ -43,7 +44,10 @@ pub struct Options {
     pub manner: Manner,
 }
 
+/// What is added to the name of a stream to name the place of its dead.
+const DEAD: &str = ".dead";
+
 /// Returns the stream in which the dead of a stream are kept.
 pub fn dead_stream(stream: &str) -> String {
-    format!("{stream}.dead")
+    format!("{stream}{DEAD}")
 }

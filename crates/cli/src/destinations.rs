@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use event::{Cause, Code, Durability, Inspection, Refusal, Sink};
+use event::{Cause, Code, Durability, Refusal, Sink};
 use futures_util::future::join_all;
 use relay::Demanding;
 use tokio::time::timeout;
@@ -47,7 +47,7 @@ impl Destinations {
         let all = self.0.iter().flat_map(|(name, lanes)| lanes.iter().map(move |it| (name, it)));
         let demanded = all.filter_map(|(name, lane)| Some((name, &lane.sink, lane.demand?)));
         let asked = demanded.map(|(name, sink, demand)| async move {
-            match inspect(&**sink).await {
+            match timeout(PATIENCE, sink.worth()).await.unwrap_or_else(|_| Err(silent())) {
                 Ok(seen) => seen.meets(demand).map_err(|cause| Refused::sink(name, cause)),
                 Err(refusal) => {
                     let cause = refusal.cause().map(ToString::to_string).unwrap_or_default();
@@ -68,11 +68,7 @@ impl Destinations {
     }
 }
 
-/// Looks at a destination, and waits no longer than a person would.
-pub(crate) async fn inspect(sink: &dyn Sink) -> Result<Inspection, Refusal> {
-    let silent = || {
-        let detail = format!("no answer within {} s", PATIENCE.as_secs());
-        Refusal::Unknown(Cause::new(Code::SinkTimeout, detail))
-    };
-    timeout(PATIENCE, sink.inspect()).await.unwrap_or_else(|_| Err(silent()))
+fn silent() -> Refusal {
+    let detail = format!("no answer within {} s", PATIENCE.as_secs());
+    Refusal::Unknown(Cause::new(Code::SinkTimeout, detail))
 }

@@ -179,7 +179,8 @@ impl Relaying {
                 None => Arc::new(Unrouted),
                 Some(sink) => {
                     let refused = |cause| Refused::sink(&sink.name, cause);
-                    let made = sinks.sink(sink, &outbox.name).map_err(refused)?;
+                    let topics = std::slice::from_ref(&planned.topics);
+                    let made = sinks.sink(sink, &outbox.name, topics).map_err(refused)?;
                     destinations.add(&sink.name, made, planned.demand)
                 }
             };

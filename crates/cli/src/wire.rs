@@ -24,16 +24,35 @@ impl Sinks {
         Sinks { gates: Gates::default(), stdout: Stdout::new("", stop.clone()), stop }
     }
 
-    /// Makes a sink for the events of one outbox. Nothing is connected yet.
-    pub(crate) fn sink(&self, sink: &config::Sink, outbox: &str) -> Result<Arc<dyn Sink>, Cause> {
+    /// Makes a sink for some topics of one outbox. Nothing is connected yet.
+    pub(crate) fn sink(
+        &self,
+        sink: &config::Sink,
+        outbox: &str,
+        topics: &[Topics],
+    ) -> Result<Arc<dyn Sink>, Cause> {
         let Sinks { gates, stdout, stop } = self;
-        sink.kind.sink(&Wiring { gates, stdout, stop, outbox })
+        sink.kind.sink(&Wiring { gates, stdout, stop, outbox, topics })
     }
 }
 
-/// Makes a sink by itself, to look at it.
-pub(crate) fn sink(sink: &config::Sink, outbox: &str) -> Result<Arc<dyn Sink>, Cause> {
-    Sinks::new(CancellationToken::new()).sink(sink, outbox)
+/// Makes a sink by itself, to look at it with all that leads there from an outbox, or from all of
+/// them.
+pub(crate) fn lone(
+    config: &Config,
+    sink: &config::Sink,
+    outbox: Option<&str>,
+) -> Result<Arc<dyn Sink>, Cause> {
+    let outboxes = config.outboxes.iter().map(|outbox| outbox.name.as_str());
+    let mut topics: Vec<Topics> = Vec::new();
+    for name in outboxes.filter(|name| outbox.is_none_or(|outbox| outbox == *name)) {
+        for planned in plan(config, name) {
+            if planned.name() == sink.name && !topics.contains(&planned.topics) {
+                topics.push(planned.topics);
+            }
+        }
+    }
+    Sinks::new(CancellationToken::new()).sink(sink, "look", &topics)
 }
 
 /// One lane: the sink, or none for what no route takes, and its topics.

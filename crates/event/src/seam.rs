@@ -81,6 +81,11 @@ pub trait Sink: Send + Sync {
     async fn inspect(&self) -> Result<Inspection, Refusal> {
         Ok(Inspection::of(Durability::BestEffort))
     }
+    /// Asks only what its receipts are worth and what its settings risk: soon, however many topics
+    /// it has. Asked by who must know before anything is published.
+    async fn worth(&self) -> Result<Inspection, Refusal> {
+        self.inspect().await
+    }
     /// Ends connections.
     async fn close(&self) {}
 }

@@ -35,6 +35,34 @@ impl Pattern {
         }
         true
     }
+
+    /// Returns the one topic that fits, if no other does.
+    pub fn exact(&self) -> Option<&str> {
+        (!self.0.contains('*')).then_some(&self.0)
+    }
+
+    /// Tells whether a topic can fit both.
+    pub fn meets(&self, other: &Pattern) -> bool {
+        let (mine, theirs): (Vec<char>, Vec<char>) =
+            (self.0.chars().collect(), other.0.chars().collect());
+        // For each place in theirs: whether what is left from there on and what is left of mine can
+        // be the same.
+        let mut met = vec![false; theirs.len() + 1];
+        for at in (0..=mine.len()).rev() {
+            let mut row = vec![false; theirs.len() + 1];
+            for to in (0..=theirs.len()).rev() {
+                let after = |row: &[bool]| row.get(to + 1).copied().unwrap_or_default();
+                row[to] = match (mine.get(at), theirs.get(to)) {
+                    (None, None) => true,
+                    (Some('*'), _) | (_, Some('*')) => met[to] || after(&row),
+                    (Some(one), Some(other)) => one == other && after(&met),
+                    _ => false,
+                };
+            }
+            met = row;
+        }
+        met[0]
+    }
 }
 
 impl FromStr for Pattern {
@@ -83,6 +111,12 @@ impl Topics {
         let decided = self.routes.iter().find(|(pattern, _)| pattern.matches(topic));
         decided.map_or(self.otherwise, |(_, mine)| *mine)
     }
+
+    /// Returns the patterns of which it takes topics; it need not take all that fit one of them.
+    pub fn patterns(&self) -> Vec<Pattern> {
+        let mine = self.routes.iter().filter(|(_, mine)| *mine).map(|(pattern, _)| pattern.clone());
+        mine.chain(self.otherwise.then(|| Pattern("*".to_owned()))).collect()
+    }
 }
 
 #[cfg(test)]
@@ -106,6 +140,32 @@ mod tests {
             assert!(text == "*" || !pattern(text).matches(not), "{text} {not}");
         }
         assert!("".parse::<Pattern>().is_err());
+        assert_eq!((pattern("a.b").exact(), pattern("a*").exact()), (Some("a.b"), None));
+    }
+
+    #[test]
+    fn two_patterns_meet_where_a_topic_fits_both() {
+        let meets = |one: &str, other: &str| {
+            let met = pattern(one).meets(&pattern(other));
+            assert_eq!(met, pattern(other).meets(&pattern(one)), "{one} {other}");
+            met
+        };
+        for (one, other) in [
+            ("a", "a"),
+            ("*", "a"),
+            ("a*", "*b"),
+            ("a*c", "ab*"),
+            ("*", "*"),
+            ("a*", "a"),
+            ("a*b*c", "*x*"),
+            ("a**", "*a"),
+            ("order.*", "order.*.dead"),
+        ] {
+            assert!(meets(one, other), "{one} {other}");
+        }
+        for (one, other) in [("a", "b"), ("a", "ab"), ("a*", "b*"), ("*a", "*b"), ("a*b", "a*c")] {
+            assert!(!meets(one, other), "{one} {other}");
+        }
     }
 
     #[test]
@@ -119,6 +179,10 @@ mod tests {
             let takers = [of(0).take(topic), of(1).take(topic), rest.take(topic)];
             assert_eq!(takers.iter().filter(|taken| **taken).count(), 1, "{topic}: {takers:?}");
         }
+        let named: Vec<String> = of(0).patterns().iter().map(Pattern::to_string).collect();
+        assert_eq!(named, ["order.paid", "*.paid"]);
+        assert_eq!(rest.patterns(), [pattern("*")]);
+        assert_eq!(Topics::default().patterns(), []);
         assert!(of(0).take("order.paid") && of(1).take("order.sent") && rest.take("stranger"));
     }
 }

@@ -81,13 +81,19 @@ impl Sink for Demanding {
     async fn probe(&self) -> Result<(), Refusal> {
         self.sink.probe().await?;
         if self.met().is_err() {
-            self.inspect().await?;
+            self.worth().await?;
         }
         self.met()
     }
 
     async fn inspect(&self) -> Result<Inspection, Refusal> {
         let asked = self.sink.inspect().await;
+        self.learn(&asked);
+        asked
+    }
+
+    async fn worth(&self) -> Result<Inspection, Refusal> {
+        let asked = self.sink.worth().await;
         self.learn(&asked);
         asked
     }
@@ -199,5 +205,34 @@ mod tests {
         fake.is(Some(Durability::BestEffort));
         sink.inspect().await.unwrap();
         assert_eq!(offer(&sink).await, Err(Code::DurabilityTooLow));
+    }
+
+    /// A destination whose levels nobody has the time for.
+    struct Slow;
+
+    #[async_trait]
+    impl Sink for Slow {
+        async fn publish(&self, events: &[Event]) -> Vec<Answer> {
+            vec![Ok(Receipt { broker_id: None }); events.len()]
+        }
+
+        async fn probe(&self) -> Result<(), Refusal> {
+            Ok(())
+        }
+
+        async fn inspect(&self) -> Result<Inspection, Refusal> {
+            panic!("it was asked for its levels")
+        }
+
+        async fn worth(&self) -> Result<Inspection, Refusal> {
+            Ok(Inspection::of(Durability::Durable))
+        }
+    }
+
+    #[tokio::test]
+    async fn who_must_know_the_class_waits_for_no_levels() {
+        let sink = Demanding::new(Arc::new(Slow), Durability::Durable);
+        sink.probe().await.unwrap();
+        assert_eq!(offer(&sink).await, Ok(()));
     }
 }

@@ -15,4 +15,5 @@ mod watched;
 
 pub use inbox::{TakenIn, taken_in};
 pub use logs::{LogFormat, check_filter, logs};
+pub use sinks::inspect;
 pub use telemetry::Telemetry;

@@ -54,19 +54,31 @@ impl Telemetry {
 }
 
 async fn ask(sinks: &[Arc<dyn Sink>]) -> Result<Inspection, Refusal> {
-    let silent = || {
-        let detail = format!("no answer within {} s when it was looked at", PATIENCE.as_secs());
-        Refusal::Unknown(Cause::new(Code::SinkTimeout, detail))
-    };
     let mut whole: Option<Inspection> = None;
     for sink in sinks {
-        let seen = timeout(PATIENCE, sink.inspect()).await.unwrap_or_else(|_| Err(silent()))?;
+        let seen = inspect(&**sink).await?;
         match &mut whole {
             Some(whole) => whole.join(seen),
             None => whole = Some(seen),
         }
     }
     whole.ok_or(Refusal::Held)
+}
+
+/// Looks at a destination, and waits no longer than a person would: one that takes too long to tell
+/// how full it is still says what it is worth.
+pub async fn inspect(sink: &dyn Sink) -> Result<Inspection, Refusal> {
+    if let Ok(seen) = timeout(PATIENCE, sink.inspect()).await {
+        return seen;
+    }
+    let silent = || {
+        let detail = format!("no answer within {} s when it was looked at", PATIENCE.as_secs());
+        Refusal::Unknown(Cause::new(Code::SinkTimeout, detail))
+    };
+    let mut seen = timeout(PATIENCE, sink.worth()).await.unwrap_or_else(|_| Err(silent()))?;
+    let detail = format!("it does not tell how full it is within {} s", PATIENCE.as_secs());
+    seen.findings.push(Finding::new(Grade::Warn, "load", detail));
+    Ok(seen)
 }
 
 impl Sinks {

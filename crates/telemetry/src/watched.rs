@@ -215,6 +215,10 @@ impl Sink for WatchedSink {
         self.sink.inspect().await
     }
 
+    async fn worth(&self) -> Result<Inspection, Refusal> {
+        self.sink.worth().await
+    }
+
     async fn close(&self) {
         self.sink.close().await;
     }

@@ -86,3 +86,32 @@ async fn what_a_destination_no_longer_says_leaves_no_number_standing() {
     stop.cancel();
     looking.await.unwrap();
 }
+
+/// A destination that never ends telling of its load.
+struct Slow;
+
+#[async_trait]
+impl Sink for Slow {
+    async fn publish(&self, _: &[Event]) -> Vec<Answer> {
+        unreachable!("it is only looked at")
+    }
+
+    async fn probe(&self) -> Result<(), Refusal> {
+        unreachable!("it is only looked at")
+    }
+
+    async fn inspect(&self) -> Result<Inspection, Refusal> {
+        pending().await
+    }
+
+    async fn worth(&self) -> Result<Inspection, Refusal> {
+        Ok(Inspection::of(Durability::Durable))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_slow_to_tell_its_load_still_says_what_it_is_worth() {
+    let seen = postbox_telemetry::inspect(&Slow).await.unwrap();
+    assert_eq!((seen.durability, seen.levels.len()), (Durability::Durable, 0));
+    assert!(seen.findings[0].detail.contains("how full"), "{seen:?}");
+}

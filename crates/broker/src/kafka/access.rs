@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use event::{Cause, Code};
+use event::{Cause, Code, Secret};
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 
@@ -23,6 +23,11 @@ impl Cluster {
     /// Checks an address. Nothing is connected.
     pub(super) fn new(access: &Access) -> Result<Cluster, Cause> {
         Ok(Cluster { access: access.clone(), hosts: hosts(&access.url)? })
+    }
+
+    /// Returns who is let in.
+    pub(super) fn user(&self) -> Option<&(String, Secret)> {
+        self.access.user.as_ref()
     }
 
     /// Returns what every client of the cluster is told.
@@ -77,8 +82,6 @@ fn hosts(url: &str) -> Result<String, Cause> {
 
 #[cfg(test)]
 mod tests {
-    use event::Secret;
-
     use super::*;
 
     fn access(url: &str) -> Access {

@@ -5,6 +5,9 @@
 use event::{Durability, Finding, Grade, Inspection};
 use rdkafka::admin::ConfigResource;
 
+/// Topics that findings are told of: more than this nobody reads. All are judged.
+const TOLD: usize = 100;
+
 /// How safely one topic keeps what it acknowledged, or a new one would.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
@@ -15,24 +18,22 @@ pub(super) struct Kept {
     least: Option<usize>,
     flushed: bool,
     unclean: bool,
-    there: bool,
 }
 
 impl Kept {
     /// Reads a topic's settings; `replicas` are the fewest of a partition, and the fewest in sync.
     pub(super) fn of_topic(
         topic: &str,
-        replicas: Option<(usize, usize)>,
+        replicas: (usize, usize),
         told: Option<&ConfigResource>,
     ) -> Kept {
         Kept {
             what: format!("topic {topic}"),
-            replicas: replicas.map(|it| it.0),
-            in_sync: replicas.map(|it| it.1),
+            replicas: Some(replicas.0),
+            in_sync: Some(replicas.1),
             least: number(told, "min.insync.replicas"),
             flushed: number(told, "flush.messages") == Some(1),
             unclean: value(told, "unclean.leader.election.enable") == Some("true"),
-            there: replicas.is_some(),
         }
     }
 
@@ -45,7 +46,6 @@ impl Kept {
             least: number(told, "min.insync.replicas"),
             flushed: number(told, "log.flush.interval.messages") == Some(1),
             unclean: value(told, "unclean.leader.election.enable") == Some("true"),
-            there: true,
         }
     }
 
@@ -60,7 +60,6 @@ impl Kept {
 
     fn finding(&self) -> Finding {
         let (grade, detail) = match (self.replicas, self.least) {
-            _ if !self.there => (Grade::Warn, MISSING.to_owned()),
             (_, None) => (Grade::Warn, CLOSED.to_owned()),
             (Some(2..), Some(2..)) if self.unclean => (Grade::Warn, UNCLEAN.to_owned()),
             (Some(has @ 2..), Some(asks @ 2..)) => match self.in_sync {
@@ -75,8 +74,6 @@ impl Kept {
     }
 }
 
-const MISSING: &str = "it is not there; its events back off until it is made, unless the cluster \
-                       makes topics by itself";
 const CLOSED: &str = "its settings may not be read: grant DescribeConfigs to this user, or nobody \
                       can tell what a receipt is worth";
 const UNCLEAN: &str = "unclean.leader.election.enable = true: a replica that lags may become \
@@ -98,13 +95,31 @@ fn one_may_do(has: usize, asks: usize) -> String {
     )
 }
 
-/// The least of its topics is what a sink can promise.
-pub(super) fn judge(kept: &[Kept]) -> Inspection {
-    let class = kept.iter().map(Kept::class).min().unwrap_or(Durability::BestEffort);
+/// Judges topics, all of them: the least is what a sink can promise. Says what to know of the
+/// weakest, and which are missing.
+pub(super) fn judge(mut kept: Vec<Kept>, missing: &[&String]) -> Inspection {
+    let grade = |kept: &Kept| std::cmp::Reverse(kept.finding().grade);
+    kept.sort_by_key(|kept| (kept.class(), grade(kept)));
+    let class = kept.first().map_or(Durability::BestEffort, Kept::class);
     let mut inspection = Inspection::of(class);
-    inspection.findings = kept.iter().map(Kept::finding).collect();
-    inspection.findings.dedup();
+    let findings = &mut inspection.findings;
+    findings.extend(missing.iter().take(TOLD).map(|topic| absent(topic)));
+    findings.extend(kept.iter().take(TOLD).map(Kept::finding));
+    let more = kept.len().saturating_sub(TOLD) + missing.len().saturating_sub(TOLD);
+    if more > 0 {
+        let detail = format!("{more} more, of which none is worth less than these");
+        findings.push(Finding::new(Grade::Good, "topics", detail));
+    }
     inspection
+}
+
+fn absent(topic: &str) -> Finding {
+    let detail = format!(
+        "it is not there; its events back off until it is made, unless the cluster makes topics by \
+         itself: kafka-topics.sh --create --topic {topic} --replication-factor 3 --config \
+         min.insync.replicas=2"
+    );
+    Finding::new(Grade::Warn, format!("topic {topic}"), detail)
 }
 
 fn value<'a>(told: Option<&'a ConfigResource>, name: &str) -> Option<&'a str> {
@@ -127,7 +142,6 @@ mod tests {
             least: Some(least),
             flushed: false,
             unclean: false,
-            there: true,
         }
     }
 
@@ -156,9 +170,25 @@ mod tests {
     }
 
     #[test]
-    fn the_least_of_the_topics_counts() {
-        let inspection = judge(&[kept(3, 2), Kept { flushed: true, ..kept(1, 1) }]);
+    fn the_least_of_the_topics_counts_however_many_there_are() {
+        let flushed = || Kept { flushed: true, ..kept(1, 1) };
+        let inspection = judge(vec![kept(3, 2), flushed()], &[]);
         assert_eq!((inspection.durability, inspection.findings.len()), (Durability::Durable, 2));
-        assert_eq!(judge(&[]).durability, Durability::BestEffort);
+        assert_eq!(judge(vec![], &[]).durability, Durability::BestEffort);
+        let mut many = vec![kept(3, 2); TOLD + 20];
+        many.push(flushed());
+        let inspection = judge(many, &[]);
+        assert_eq!(inspection.durability, Durability::Durable, "the last of them is judged");
+        assert_eq!(inspection.findings[0].detail, FLUSHED, "and told first");
+        let rest = inspection.findings.last().unwrap();
+        assert!(rest.detail.starts_with("21 more"), "{rest:?}");
+    }
+
+    #[test]
+    fn a_topic_that_is_not_there_is_told_with_how_to_make_it() {
+        let inspection = judge(vec![kept(3, 2)], &[&"bill".to_owned()]);
+        assert_eq!(inspection.durability, Durability::Replicated, "it has taken nothing");
+        let found = &inspection.findings[0];
+        assert!(found.grade == Grade::Warn && found.detail.contains("--topic bill"), "{found:?}");
     }
 }

@@ -1,137 +1,175 @@
 //! How far groups are behind, and how many events were given up: what a cluster tells of its load.
 //!
-//! For each group it asks for committed offsets as that group, without joining it. It asks for a
-//! few groups and partitions only, and leaves out what it is not told.
+//! For each group it asks how far it has come, without joining it, and leaves out what it is not
+//! told.
 
-use std::collections::{BTreeMap, HashMap};
-use std::time::{Duration, Instant};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
+use std::time::Duration;
 
-use event::{Gauge, Level};
-use rdkafka::ClientConfig;
-use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::groups::GroupInfo;
-use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use event::{Finding, Gauge, Grade, Inspection, Level, Secret};
+use futures_util::future::join_all;
+use tokio::time::timeout;
 
-/// More would be no cheap look any more.
-const GROUPS: usize = 20;
-const PARTITIONS: usize = 200;
+use super::desk::{BEGINNING, Desk, END, Place};
+use super::shape::Shapes;
+use crate::rounds::Rounds;
+
+/// Partitions that are asked for at once, at the most.
+const PAGE: usize = 1000;
+/// Groups that are asked for before one looks at the time.
+const GROUPS: usize = 16;
 
 /// What a feed adds to the name of a topic to name the place of its dead.
 pub(super) const DEAD: &str = ".dead";
 
-/// Asks for levels, for at most twice the timeout.
-pub(super) fn levels(
-    config: &ClientConfig,
-    topics: &[String],
-    partitions: &HashMap<String, Vec<i32>>,
-    timeout: Duration,
-) -> Vec<Level> {
-    let until = Instant::now() + 2 * timeout;
-    let Some(asking) = as_group(config, None) else { return Vec::new() };
-    let places = topics.iter().filter_map(|topic| Some((topic, partitions.get(topic)?)));
-    let places: Vec<(&str, i32)> = places
-        .flat_map(|(topic, numbers)| numbers.iter().map(move |number| (topic.as_str(), *number)))
-        .take(PARTITIONS)
-        .collect();
-    let left = || until.saturating_duration_since(Instant::now()).min(timeout);
-    let mut ends = HashMap::new();
-    for (topic, partition) in &places {
-        if let Ok(marks) = asking.fetch_watermarks(topic, *partition, left()) {
-            ends.insert((*topic, *partition), marks);
+/// The first offset of each partition, and the next.
+type Ends = HashMap<Place, (i64, i64)>;
+
+/// Asks every broker for the levels of topics.
+pub(super) async fn levels(
+    shapes: &Shapes,
+    topics: &BTreeSet<String>,
+    user: Option<&(String, Secret)>,
+    rounds: &Rounds,
+    patience: Duration,
+    seen: &mut Inspection,
+) {
+    let asking = shapes.brokers.iter().map(|(id, address)| async {
+        let asked = timeout(patience, ask(*id, address, shapes, topics, user)).await;
+        asked.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    });
+    let (mut desks, mut ends, mut keepers) = (Vec::new(), Ends::new(), BTreeMap::new());
+    for (asked, address) in join_all(asking).await.into_iter().zip(shapes.brokers.values()) {
+        match asked {
+            Ok(told) => {
+                ends.extend(told.ends);
+                keepers.extend(told.groups.into_iter().map(|group| (group, desks.len())));
+                desks.push(told.desk);
+            }
+            Err(error) => {
+                let detail = format!("{address} does not tell how far its groups are: {error}");
+                seen.findings.push(Finding::new(Grade::Warn, "lag", detail));
+            }
         }
     }
-    let mut levels = dead(&asking, topics, &left);
-    let groups = asking.fetch_group_list(None, left());
-    let mut groups: Vec<&GroupInfo> = groups.iter().flat_map(|groups| groups.groups()).collect();
-    // Those that take of these topics now come first.
-    groups.sort_by_key(|group| !takes(group, topics));
-    for group in groups.into_iter().map(GroupInfo::name).take(GROUPS) {
-        let Some(asking) = as_group(config, Some(group)) else { continue };
-        let mut wanted = TopicPartitionList::new();
-        for (topic, partition) in ends.keys() {
-            wanted.add_partition(topic, *partition);
-        }
-        let Ok(told) = asking.committed_offsets(wanted, left()) else { continue };
-        for (topic, value) in behind(&told, &ends) {
-            let group = group.to_owned();
-            levels.push(Level { gauge: Gauge::Lag, topic, group, value });
+    seen.levels.extend(dead(topics, &ends));
+    let mut round = rounds.begin(keepers.keys().cloned().collect());
+    while let Some(page) = round.next(GROUPS) {
+        for group in page {
+            let desk = &mut desks[keepers[&group]];
+            let told = timeout(patience, desk.committed(&group)).await;
+            // One that the broker does not tell of any more is gone, or keeps other books.
+            let told = told.ok().and_then(Result::ok).unwrap_or_default();
+            round.note(&group, behind(&group, topics, told, &ends));
         }
     }
-    levels
+    round.end("groups", seen);
 }
 
-/// Tells whether a member of a group says that it takes of one of these topics.
-fn takes(group: &GroupInfo, topics: &[String]) -> bool {
-    let said = group.members().iter().flat_map(|member| [member.metadata(), member.assignment()]);
-    said.flatten().any(|said| {
-        let named = |topic: &String| said.windows(topic.len()).any(|it| it == topic.as_bytes());
-        topics.iter().any(named)
-    })
+/// What one broker told.
+struct Told {
+    desk: Desk,
+    groups: Vec<String>,
+    ends: Ends,
 }
 
-fn as_group(config: &ClientConfig, group: Option<&str>) -> Option<BaseConsumer> {
-    let mut config = config.clone();
-    if let Some(group) = group {
-        config.set("group.id", group).set("enable.auto.commit", "false");
+async fn ask(
+    id: i32,
+    address: &str,
+    shapes: &Shapes,
+    topics: &BTreeSet<String>,
+    user: Option<&(String, Secret)>,
+) -> io::Result<Told> {
+    let mut desk = Desk::open(address, user).await?;
+    let groups = desk.groups().await?;
+    let graves = topics.iter().map(|topic| format!("{topic}{DEAD}"));
+    let wanted: BTreeSet<String> = graves.chain(topics.iter().cloned()).collect();
+    let places: Vec<Place> = shapes.led_by(id, &wanted);
+    let mut ends = Ends::new();
+    for page in places.chunks(PAGE) {
+        let page: Vec<&Place> = page.iter().collect();
+        let mut firsts: HashMap<Place, i64> =
+            desk.offsets(&page, BEGINNING).await?.into_iter().collect();
+        for (place, next) in desk.offsets(&page, END).await? {
+            if let Some(first) = firsts.remove(&place) {
+                ends.insert(place, (first, next));
+            }
+        }
     }
-    config.create().ok()
+    Ok(Told { desk, groups, ends })
 }
 
 /// Counts the events that were given up. A topic without a place for them has none.
-fn dead(asking: &BaseConsumer, topics: &[String], left: &impl Fn() -> Duration) -> Vec<Level> {
-    let mut levels = Vec::new();
-    for topic in topics {
-        let place = format!("{topic}{DEAD}");
-        let Ok(metadata) = asking.fetch_metadata(Some(&place), left()) else { continue };
-        let found = metadata.topics().iter().filter(|found| found.error().is_none());
-        let numbers = found.flat_map(|found| found.partitions()).map(|partition| partition.id());
-        let counted: Vec<i64> = numbers
-            .take(PARTITIONS)
-            .filter_map(|number| asking.fetch_watermarks(&place, number, left()).ok())
-            .map(|(low, high)| high - low)
-            .collect();
-        if !counted.is_empty() {
-            let value = counted.iter().sum::<i64>() as f64;
-            let (topic, group) = (topic.clone(), String::new());
-            levels.push(Level { gauge: Gauge::Dead, topic, group, value });
+fn dead(topics: &BTreeSet<String>, ends: &Ends) -> Vec<Level> {
+    let mut counts: BTreeMap<&str, i64> = BTreeMap::new();
+    for ((place, _), (first, next)) in ends {
+        if let Some(topic) = place.strip_suffix(DEAD).filter(|topic| topics.contains(*topic)) {
+            *counts.entry(topic).or_default() += next - first;
         }
     }
-    levels
+    let level = |(topic, count): (&str, i64)| {
+        let (gauge, topic, group) = (Gauge::Dead, topic.to_owned(), String::new());
+        Level { gauge, topic, group, value: count as f64 }
+    };
+    counts.into_iter().map(level).collect()
 }
 
 /// Returns how far a group is behind in each topic that it has taken anything of.
 fn behind(
-    told: &TopicPartitionList,
-    ends: &HashMap<(&str, i32), (i64, i64)>,
-) -> Vec<(String, f64)> {
-    let mut sums: BTreeMap<String, (i64, bool)> = BTreeMap::new();
-    for place in told.elements() {
-        let Some((low, high)) = ends.get(&(place.topic(), place.partition())) else { continue };
-        let (sum, takes) = sums.entry(place.topic().to_owned()).or_default();
-        match place.offset() {
-            Offset::Offset(at) => {
-                *sum += high - at.clamp(*low, *high);
-                *takes = true;
-            }
-            _ => *sum += high - low,
+    group: &str,
+    topics: &BTreeSet<String>,
+    told: Vec<(Place, i64)>,
+    ends: &Ends,
+) -> Vec<Level> {
+    let told: HashMap<Place, i64> = told.into_iter().collect();
+    let taken: BTreeSet<&str> = told.keys().map(|(topic, _)| topic.as_str()).collect();
+    let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
+    for (place, (first, next)) in ends {
+        let topic = place.0.as_str();
+        if taken.contains(topic) && topics.contains(topic) {
+            // Of a partition that it has not come to, it has everything before it.
+            let at = told.get(place).copied().unwrap_or(*first);
+            *sums.entry(topic).or_default() += next - at.clamp(*first, *next);
         }
     }
-    let taken = sums.into_iter().filter(|(_, (_, takes))| *takes);
-    taken.map(|(topic, (sum, _))| (topic, sum as f64)).collect()
+    let level = |(topic, sum): (&str, i64)| {
+        let (topic, group) = (topic.to_owned(), group.to_owned());
+        Level { gauge: Gauge::Lag, topic, group, value: sum as f64 }
+    };
+    sums.into_iter().map(level).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn place(topic: &str, partition: i32) -> Place {
+        (topic.to_owned(), partition)
+    }
+
+    fn ends() -> Ends {
+        let ends = [("a", 0, 0, 10), ("a", 1, 2, 4), ("b", 0, 0, 9), ("a.dead", 0, 1, 4)];
+        ends.map(|(topic, at, first, next)| (place(topic, at), (first, next))).into()
+    }
+
     #[test]
     fn a_group_is_behind_in_topics_that_it_has_taken_of() {
-        let mut told = TopicPartitionList::new();
-        for (topic, partition, at) in [("a", 0, Some(7)), ("a", 1, None), ("b", 0, None)] {
-            let offset = at.map_or(Offset::Invalid, Offset::Offset);
-            told.add_partition_offset(topic, partition, offset).unwrap();
-        }
-        let ends = HashMap::from([(("a", 0), (0, 10)), (("a", 1), (2, 4)), (("b", 0), (0, 9))]);
-        assert_eq!(behind(&told, &ends), [("a".to_owned(), 5.0)]);
+        let topics = ["a", "b"].map(str::to_owned).into();
+        let told = vec![(place("a", 0), 7), (place("elsewhere", 0), 1)];
+        let levels = behind("g", &topics, told, &ends());
+        let [Level { gauge: Gauge::Lag, topic, group, value }] = &levels[..] else {
+            panic!("{levels:?}")
+        };
+        assert_eq!((topic.as_str(), group.as_str(), *value), ("a", "g", 5.0));
+        assert!(behind("g", &topics, vec![(place("a", 0), 99)], &ends())[0].value == 2.0);
+    }
+
+    #[test]
+    fn what_is_in_the_place_of_a_topics_dead_is_counted() {
+        let levels = dead(&["a", "b"].map(str::to_owned).into(), &ends());
+        let told: Vec<_> = levels.iter().map(|it| (it.topic.as_str(), it.value)).collect();
+        assert_eq!(told, [("a", 3.0)]);
+        assert_eq!(dead(&["a.dead".to_owned()].into(), &ends()), []);
     }
 }

@@ -1,87 +1,134 @@
 //! A look at a cluster: what its receipts are worth by its real settings, and what these risk.
 //!
-//! It asks only for the topics that it is told, and waits no longer than the timeout for each call.
+//! One client looks, for as long as the sink lives, and makes no topic. It waits no longer than the
+//! timeout for each call.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use event::{Inspection, Refusal};
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, ResourceSpecifier};
 use rdkafka::client::DefaultClientContext;
-use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
 use super::access::Cluster;
 use super::kept::{Kept, judge};
 use super::lag;
 use super::live::{aside, setting};
 use super::refusal::refusal;
+use super::shape::Shapes;
+use crate::leads::Leads;
+use crate::rounds::Rounds;
 
 /// The setting that says how large a batch of a topic may be.
 pub(super) const NAMED: &str = "max.message.bytes";
+
+/// Topics whose settings are asked for at once, at the most.
+const PAGE: usize = 500;
+/// How long a broker may take to tell of its groups and of the ends of its partitions.
+const TELL: Duration = Duration::from_secs(3);
 
 type Admin = AdminClient<DefaultClientContext>;
 
 /// Whoever looks.
 pub(super) struct Look {
+    cluster: Cluster,
     config: ClientConfig,
-    hosts: String,
     timeout: Duration,
+    admin: Mutex<Option<Arc<Admin>>>,
+    rounds: Rounds,
 }
 
 impl Look {
     pub(super) fn new(cluster: &Cluster, timeout: Duration) -> Look {
         let mut config = cluster.config(timeout);
-        // Who looks makes no topic.
         config.set("allow.auto.create.topics", "false");
-        Look { config, hosts: cluster.hosts.clone(), timeout }
+        let (admin, rounds) = (Mutex::default(), Rounds::default());
+        Look { cluster: cluster.clone(), config, timeout, admin, rounds }
     }
 
     /// Asks how many bytes a batch of a topic may have; `None` if it may not be asked.
     pub(super) async fn largest(&self, topic: &str) -> Option<usize> {
         let admin = self.admin().ok()?;
         let told = self.settings(&admin, &[ResourceSpecifier::Topic(topic)]).await;
-        lay_down(admin);
         told.ok()?.first()?.as_ref()?.get(NAMED)?.value.as_ref()?.parse().ok()
     }
 
-    /// Looks at topics; at what a new one would get if there are none.
-    pub(super) async fn inspect(&self, topics: Vec<String>) -> Result<Inspection, Refusal> {
-        let admin = Arc::new(self.admin()?);
-        let (asked, names, timeout) = (Arc::clone(&admin), topics.clone(), self.timeout);
-        let shapes = aside(move || shapes(&asked, &names, timeout));
-        let shapes = shapes.await.unwrap_or(Err(RDKafkaErrorCode::OperationTimedOut));
-        let shapes = shapes.map_err(|error| self.failed(error))?;
-        let specifiers: Vec<_> = match topics.is_empty() {
-            // Each broker is asked by itself; one stands for all.
-            true => {
-                shapes.brokers.iter().map(|id| ResourceSpecifier::Broker(*id)).take(1).collect()
-            }
-            false => topics.iter().map(|topic| ResourceSpecifier::Topic(topic)).collect(),
-        };
-        let told = self.settings(&admin, &specifiers).await.map_err(|error| self.failed(error))?;
-        let kept: Vec<Kept> = match topics.is_empty() {
-            true => told.iter().map(|told| Kept::of_broker(told.as_ref())).collect(),
-            false => {
-                let each = topics.iter().zip(&told);
-                let of = |(topic, told): (&String, &Option<ConfigResource>)| {
-                    let replicas = shapes.replicas.get(topic).copied();
-                    Kept::of_topic(topic, replicas, told.as_ref())
-                };
-                each.map(of).collect()
-            }
-        };
-        let mut inspection = judge(&kept);
-        let (config, timeout) = (self.config.clone(), self.timeout);
-        let levels = aside(move || lag::levels(&config, &topics, &shapes.partitions, timeout));
-        inspection.levels = levels.await.unwrap_or_default();
-        lay_down(admin);
-        Ok(inspection)
+    /// Looks at the settings of every topic that events go to, and at what a new one would get if
+    /// one of them is not there.
+    pub(super) async fn worth(
+        &self,
+        leads: &Leads,
+        published: &[String],
+    ) -> Result<Inspection, Refusal> {
+        Ok(self.judged(leads, published).await?.0)
     }
 
-    fn admin(&self) -> Result<Admin, Refusal> {
-        self.config.create().map_err(|error| Refusal::Down(setting(&error)))
+    /// Looks at their settings, and at what they tell of their load.
+    pub(super) async fn inspect(
+        &self,
+        leads: &Leads,
+        published: &[String],
+    ) -> Result<Inspection, Refusal> {
+        let (mut seen, shapes, topics) = self.judged(leads, published).await?;
+        let (user, patience) = (self.cluster.user(), self.timeout.min(TELL));
+        lag::levels(&shapes, &topics, user, &self.rounds, patience, &mut seen).await;
+        Ok(seen)
+    }
+
+    async fn judged(
+        &self,
+        leads: &Leads,
+        published: &[String],
+    ) -> Result<(Inspection, Shapes, BTreeSet<String>), Refusal> {
+        let admin = self.admin()?;
+        let (asked, timeout) = (Arc::clone(&admin), self.timeout);
+        let told = aside(move || asked.inner().fetch_metadata(None, timeout));
+        let told = told.await.unwrap_or(Err(KafkaError::Canceled)).map_err(|error| code(&error));
+        let shapes = Shapes::read(&told.map_err(|error| self.failed(error))?);
+        let topics = shapes.led_to(leads, published);
+        let (there, missing): (Vec<_>, Vec<_>) =
+            topics.iter().partition(|topic| shapes.replicas(topic).is_some());
+        let mut kept = Vec::new();
+        for page in there.chunks(PAGE) {
+            let asked: Vec<_> = page.iter().map(|topic| ResourceSpecifier::Topic(topic)).collect();
+            let told = self.settings(&admin, &asked).await.map_err(|error| self.failed(error))?;
+            let each = page.iter().zip(&told);
+            kept.extend(each.map(|(topic, told)| {
+                Kept::of_topic(topic, shapes.replicas(topic).unwrap_or_default(), told.as_ref())
+            }));
+        }
+        if there.is_empty() || !missing.is_empty() {
+            // Each broker is asked by itself; one stands for all.
+            let asked = shapes.brokers.keys().map(|id| ResourceSpecifier::Broker(*id));
+            let asked: Vec<_> = asked.take(1).collect();
+            let told = self.settings(&admin, &asked).await.map_err(|error| self.failed(error))?;
+            kept.extend(told.iter().map(|told| Kept::of_broker(told.as_ref())));
+        }
+        Ok((judge(kept, &missing), shapes, topics))
+    }
+
+    /// Ends the client that looks.
+    pub(super) fn close(&self) {
+        if let Some(admin) = self.kept().take() {
+            // The library waits for its threads, for which no caller has the time.
+            std::thread::spawn(move || drop(admin));
+        }
+    }
+
+    fn admin(&self) -> Result<Arc<Admin>, Refusal> {
+        let mut kept = self.kept();
+        if let Some(admin) = &*kept {
+            return Ok(Arc::clone(admin));
+        }
+        let made: Admin = self.config.create().map_err(|error| Refusal::Down(setting(&error)))?;
+        Ok(Arc::clone(kept.insert(Arc::new(made))))
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Option<Arc<Admin>>> {
+        self.admin.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks for settings; `None` for each that may not be asked for.
@@ -91,59 +138,25 @@ impl Look {
         of: &[ResourceSpecifier<'_>],
     ) -> Result<Vec<Option<ConfigResource>>, RDKafkaErrorCode> {
         let options = AdminOptions::new().request_timeout(Some(self.timeout));
-        let told = admin.describe_configs(of, &options).await;
-        let code = |error: rdkafka::error::KafkaError| {
-            error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown)
-        };
-        Ok(told.map_err(code)?.into_iter().map(Result::ok).collect())
+        let told = admin.describe_configs(of, &options).await.map_err(|error| code(&error))?;
+        Ok(told.into_iter().map(Result::ok).collect())
     }
 
     /// A look offers nothing, so nothing of it may have arrived.
     fn failed(&self, error: RDKafkaErrorCode) -> Refusal {
-        match refusal(error, &self.hosts) {
+        match refusal(error, &self.cluster.hosts) {
             Refusal::Unknown(cause) => Refusal::Down(cause),
             refusal => refusal,
         }
     }
 }
 
-/// The library waits for its threads, for which no caller has the time.
-fn lay_down(admin: impl Send + 'static) {
-    std::thread::spawn(move || drop(admin));
-}
-
-/// How topics are laid out over brokers.
-struct Shapes {
-    brokers: Vec<i32>,
-    partitions: HashMap<String, Vec<i32>>,
-    /// The fewest replicas of a partition, and the fewest in sync.
-    replicas: HashMap<String, (usize, usize)>,
-}
-
-fn shapes(admin: &Admin, topics: &[String], timeout: Duration) -> Result<Shapes, RDKafkaErrorCode> {
-    let mut shapes =
-        Shapes { brokers: Vec::new(), partitions: HashMap::new(), replicas: HashMap::new() };
-    let all = topics.iter().map(|topic| Some(topic.as_str()));
-    let asked: Vec<_> = if topics.is_empty() { vec![None] } else { all.collect() };
-    for topic in asked {
-        let metadata = admin.inner().fetch_metadata(topic, timeout);
-        let code = |error: rdkafka::error::KafkaError| {
-            error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown)
-        };
-        let metadata = metadata.map_err(code)?;
-        shapes.brokers = metadata.brokers().iter().map(|broker| broker.id()).collect();
-        let found = metadata.topics().iter().filter(|found| Some(found.name()) == topic);
-        for found in found.filter(|found| found.error().is_none()) {
-            let partitions = found.partitions();
-            let fewest = |count: &dyn Fn(&rdkafka::metadata::MetadataPartition) -> usize| {
-                partitions.iter().map(count).min().unwrap_or_default()
-            };
-            let replicas = (fewest(&|it| it.replicas().len()), fewest(&|it| it.isr().len()));
-            let name = found.name().to_owned();
-            let numbers = partitions.iter().map(|it| it.id()).collect();
-            shapes.partitions.insert(name.clone(), numbers);
-            shapes.replicas.insert(name, replicas);
-        }
+impl Drop for Look {
+    fn drop(&mut self) {
+        self.close();
     }
-    Ok(shapes)
+}
+
+fn code(error: &KafkaError) -> RDKafkaErrorCode {
+    error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown)
 }

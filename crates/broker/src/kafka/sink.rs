@@ -16,6 +16,7 @@ use super::batch::Batch;
 use super::live::{Live, setting};
 use super::look::Look;
 use super::topics::Topics;
+use crate::leads::Leads;
 use crate::manner::{Manner, Naming};
 
 /// How many bytes the events of a batch may have, and never less than that.
@@ -32,6 +33,8 @@ pub struct Kafka {
     /// Bytes in a batch: less after one was too large for its topic, and none of its events was.
     width: AtomicUsize,
     pub(super) topics: Topics,
+    leads: Leads,
+    look: Look,
 }
 
 impl Kafka {
@@ -49,7 +52,9 @@ impl Kafka {
         let config = config(&cluster, &compression, &manner);
         config.create_native_config().map_err(|error| setting(&error))?;
         let (live, width) = (tokio::sync::Mutex::default(), AtomicUsize::new(WIDEST));
-        Ok(Kafka { cluster, topic, manner, config, live, width, topics: Topics::default() })
+        let (leads, topics) = (Leads::new(&topic, &manner.topics), Topics::default());
+        let look = Look::new(&cluster, manner.timeout);
+        Ok(Kafka { cluster, topic, manner, config, live, width, topics, leads, look })
     }
 
     /// Returns a producer that has reached the cluster.
@@ -94,7 +99,7 @@ impl Kafka {
         if let Some(told) = self.topics.told(topic, Instant::now()) {
             return told;
         }
-        let largest = Look::new(&self.cluster, self.manner.timeout).largest(topic).await;
+        let largest = self.look.largest(topic).await;
         self.topics.tell(topic, largest, Instant::now());
         largest
     }
@@ -143,15 +148,17 @@ impl Sink for Kafka {
 
     async fn inspect(&self) -> Result<Inspection, Refusal> {
         self.live(Instant::now() + self.manner.timeout).await?;
-        let mut topics = self.topics.names();
-        if topics.is_empty() {
-            topics.extend(self.topic.fixed().map(str::to_owned));
-        }
-        Look::new(&self.cluster, self.manner.timeout).inspect(topics).await
+        self.look.inspect(&self.leads, &self.topics.names()).await
+    }
+
+    async fn worth(&self) -> Result<Inspection, Refusal> {
+        self.live(Instant::now() + self.manner.timeout).await?;
+        self.look.worth(&self.leads, &self.topics.names()).await
     }
 
     async fn close(&self) {
         self.live.lock().await.take();
+        self.look.close();
     }
 }
 

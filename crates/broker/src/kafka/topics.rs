@@ -9,8 +9,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How many topics are remembered for a look at them.
-const REMEMBERED: usize = 100;
 /// How long a look is believed: whoever changes a setting need not wait for longer.
 const BELIEVED: Duration = Duration::from_secs(300);
 
@@ -29,7 +27,7 @@ impl Topics {
     /// Remembers a topic that was published to.
     pub(super) fn remember(&self, topic: &str) {
         let mut topics = self.topics();
-        if topics.len() < REMEMBERED && !topics.contains_key(topic) {
+        if !topics.contains_key(topic) {
             topics.insert(topic.to_owned(), None);
         }
     }

@@ -9,53 +9,56 @@ use std::time::Duration;
 use async_nats::StatusCode;
 use async_nats::jetstream::Context;
 use async_nats::jetstream::stream::{
-    Config, DiscardPolicy, Info, PersistenceMode, RetentionPolicy, StorageType, Stream,
+    Config, DiscardPolicy, Info, PersistenceMode, RetentionPolicy, StorageType,
 };
 use event::{Cause, Code, Durability, Finding, Gauge, Grade, Inspection, Level, Refusal};
 use futures_util::{StreamExt, TryStreamExt};
 use serde_json::Value;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
-use super::dead_subject;
+use super::levels;
+use super::streams::Ways;
+use crate::rounds::Rounds;
 
 /// What tells how servers write to their disks.
 const ASKED: &str = "$SYS.REQ.SERVER.PING.JSZ";
 /// How long the servers of a cluster may take to tell.
 const TELL: Duration = Duration::from_millis(500);
-/// Streams at the most, where it is not known which of them take events.
-const STREAMS: usize = 64;
 /// Within this time an event is offered again with its id, at the most.
 const REPEATS: Duration = Duration::from_secs(120);
 /// How full storage may be.
 const FULL: f64 = 0.8;
 
-/// Looks at the streams that take the events: the one that is named, else those of the subjects
-/// seen so far, else all.
+/// Looks at the streams that take the events, and at what they tell of their load if there are
+/// rounds for it.
 pub(super) async fn look(
     context: &Context,
     host: &str,
-    stream: Option<&str>,
-    seen: &[String],
+    ways: &Ways<'_>,
+    rounds: Option<&Rounds>,
 ) -> Result<Inspection, Refusal> {
     let disk = ask(context).await;
     let mut seeing = Inspection::of(Durability::Replicated);
     storage(context, &disk, &mut seeing).await.map_err(|why| silent(host, &why))?;
-    let streams = streams(context, stream, seen, &mut seeing).await;
-    let streams = streams.map_err(|why| silent(host, &why))?;
+    let all: Vec<Info> = context.streams().try_collect().await.map_err(|why| silent(host, &why))?;
+    let all: BTreeMap<String, Info> =
+        all.into_iter().map(|info| (info.config.name.clone(), info)).collect();
+    let streams = ways.pick(&all, &mut seeing);
     if streams.is_empty() {
         let detail = "no stream takes the events: make one, with file storage";
         seeing.findings.push(Finding::new(Grade::Bad, "stream", detail));
         seeing.durability = Durability::BestEffort;
     }
-    for (name, stream) in &streams {
-        let info = stream.get_info().await.map_err(|why| silent(host, &why))?;
+    for (name, info) in &streams {
         let (class, findings) = judge(&info.config, disk.synced);
         seeing.durability = seeing.durability.min(class);
         seeing.findings.extend(findings);
-        seeing.findings.extend(replicas(name, &info));
-        groups(name, stream, &mut seeing.levels).await.map_err(|why| silent(host, &why))?;
+        seeing.findings.extend(replicas(name, info));
     }
-    dead(context, seen, &mut seeing.levels).await;
+    if let Some(rounds) = rounds {
+        let groups = streams.keys().map(|name| (*name).to_owned()).collect();
+        levels::levels(context, ways, &all, groups, rounds, &mut seeing).await;
+    }
     Ok(seeing)
 }
 
@@ -120,46 +123,6 @@ async fn storage(context: &Context, disk: &Disk, seeing: &mut Inspection) -> Tol
         seeing.findings.push(Finding::new(Grade::Warn, "storage", detail));
     }
     Ok(())
-}
-
-async fn streams(
-    context: &Context,
-    stream: Option<&str>,
-    seen: &[String],
-    seeing: &mut Inspection,
-) -> Told<BTreeMap<String, Stream<()>>> {
-    let mut names = Vec::new();
-    match stream {
-        Some(name) => names.push(name.to_owned()),
-        None if !seen.is_empty() => {
-            for subject in seen {
-                match context.stream_by_subject(subject.clone()).await {
-                    Ok(name) => names.push(name),
-                    Err(_) => {
-                        let detail = "no stream takes this subject: make one that does";
-                        seeing.findings.push(Finding::new(Grade::Bad, subject, detail));
-                    }
-                }
-            }
-        }
-        None => {
-            let all: Vec<String> = context.stream_names().take(STREAMS).try_collect().await?;
-            // Buckets of keys and of objects are streams too, and take no events.
-            let bucket = |name: &String| name.starts_with("KV_") || name.starts_with("OBJ_");
-            names.extend(all.into_iter().filter(|name| !bucket(name)));
-        }
-    }
-    let mut found = BTreeMap::new();
-    for name in names {
-        let handle = context.get_stream_no_info(&name).await?;
-        if stream.is_some() && handle.get_info().await.is_err() {
-            let detail = "this stream is not there: make it, or mend `stream` of the sink";
-            seeing.findings.push(Finding::new(Grade::Bad, name, detail));
-            continue;
-        }
-        found.insert(name, handle);
-    }
-    Ok(found)
 }
 
 /// Judges the settings of a stream.
@@ -258,33 +221,6 @@ fn replicas(name: &str, info: &Info) -> Vec<Finding> {
         Finding::new(Grade::Warn, format!("stream {name}"), detail)
     };
     behind.map(|peer| say(&peer.name)).collect()
-}
-
-async fn groups(topic: &str, stream: &Stream<()>, levels: &mut Vec<Level>) -> Told<()> {
-    let mut consumers = stream.consumers();
-    while let Some(consumer) = consumers.try_next().await? {
-        let mut say = |gauge, value: f64| {
-            let (topic, group) = (topic.to_owned(), consumer.name.clone());
-            levels.push(Level { gauge, topic, group, value });
-        };
-        say(Gauge::Lag, consumer.num_pending as f64 + consumer.num_ack_pending as f64);
-        say(Gauge::Retry, consumer.num_redelivered as f64);
-    }
-    Ok(())
-}
-
-/// Counts what groups gave up. A subject of which there is none is not told.
-async fn dead(context: &Context, seen: &[String], levels: &mut Vec<Level>) {
-    for subject in seen {
-        let subject = dead_subject(subject);
-        let Ok(name) = context.stream_by_subject(subject.clone()).await else { continue };
-        let Ok(stream) = context.get_stream_no_info(&name).await else { continue };
-        let counting = timeout(TELL, stream.info_with_subjects(&subject)).await;
-        let Ok(Ok(counted)) = counting else { continue };
-        let counts: Vec<_> = counted.collect().await;
-        let value = counts.into_iter().flatten().map(|(_, count)| count as f64).sum();
-        levels.push(Level { gauge: Gauge::Dead, topic: subject, group: String::new(), value });
-    }
 }
 
 fn silent(host: &str, why: &dyn std::fmt::Display) -> Refusal {

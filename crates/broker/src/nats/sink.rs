@@ -13,14 +13,14 @@ use event::{Answer, Cause, Code, Event, Inspection, Receipt, Refusal, Sink};
 use tokio::time::{Instant, timeout_at};
 
 use super::link::Link;
+use super::streams::Ways;
 use super::{Options, inspect, refusal, wire};
 use crate::gate::Gate;
 use crate::keyed::{self, Offered};
+use crate::leads::Leads;
 use crate::manner::{Manner, Naming};
+use crate::rounds::Rounds;
 use crate::width::Signal;
-
-/// How many subjects are remembered for the next look at their streams.
-const SEEN: usize = 64;
 
 /// Publishes events to JetStream.
 pub struct Nats {
@@ -29,7 +29,10 @@ pub struct Nats {
     stream: Option<String>,
     manner: Manner,
     gate: Arc<Gate>,
+    /// Subjects that had events, whose streams the next look is at.
     seen: Mutex<BTreeSet<String>>,
+    leads: Leads,
+    rounds: Rounds,
 }
 
 impl Nats {
@@ -41,7 +44,9 @@ impl Nats {
         }
         let link = Link::new(&access, manner.timeout)?;
         let gate = manner.gates.of(&format!("nats://{}", link.host), manner.concurrency);
-        Ok(Nats { link, topic, stream, manner, gate, seen: Mutex::default() })
+        let leads = Leads::new(&topic, &manner.topics);
+        let (seen, rounds) = (Mutex::default(), Rounds::default());
+        Ok(Nats { link, topic, stream, manner, gate, seen, leads, rounds })
     }
 
     async fn offer(&self, event: &Event) -> Offered {
@@ -81,6 +86,13 @@ impl Nats {
         Ok((Receipt { broker_id }, Signal::Good(began.elapsed())))
     }
 
+    async fn look(&self, rounds: Option<&Rounds>) -> Result<Inspection, Refusal> {
+        let context = self.link.context().await?;
+        let published = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let ways = Ways { stream: self.stream.as_deref(), leads: &self.leads, published };
+        inspect::look(&context, &self.link.host, &ways, rounds).await
+    }
+
     /// Nothing was written, because nobody let us.
     fn absent(&self) -> Refusal {
         let detail = format!("{}: it takes nothing in", self.link.host);
@@ -89,7 +101,7 @@ impl Nats {
 
     fn see(&self, subject: &str) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.len() < SEEN && !seen.contains(subject) {
+        if !seen.contains(subject) {
             seen.insert(subject.to_owned());
         }
     }
@@ -131,18 +143,11 @@ impl Sink for Nats {
     }
 
     async fn inspect(&self) -> Result<Inspection, Refusal> {
-        let context = self.link.context().await?;
-        let mut seen: Vec<String> = {
-            let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            seen.iter().cloned().collect()
-        };
-        // A subject without the event's topic or type in it is known before any event.
-        let (one, other) = (Event::new("a", "b", ""), Event::new("c", "d", ""));
-        if self.topic.of(&one) == self.topic.of(&other) {
-            seen.push(self.topic.of(&one));
-            seen.dedup();
-        }
-        inspect::look(&context, &self.link.host, self.stream.as_deref(), &seen).await
+        self.look(Some(&self.rounds)).await
+    }
+
+    async fn worth(&self) -> Result<Inspection, Refusal> {
+        self.look(None).await
     }
 
     async fn close(&self) {

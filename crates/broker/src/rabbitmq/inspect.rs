@@ -11,8 +11,9 @@ use serde_json::Value;
 
 pub(super) use super::management::Management;
 use super::reach::{self, Reach};
+use crate::leads::Leads;
 
-/// Queues that findings and levels are told of: more than this nobody reads. All are judged.
+/// Queues that findings are told of: more than this nobody reads. All are judged.
 const TOLD: usize = 100;
 /// Queues that are asked for by name at the most.
 const NAMED: usize = 100;
@@ -38,26 +39,40 @@ struct Told {
     reach: Option<Reach>,
     /// Whether there are queues that nobody has looked at.
     more: bool,
+    /// Queues that routes name, and that are not there.
+    missing: Vec<String>,
 }
 
 impl Management {
-    /// Looks at the broker, and at the queues that events of an exchange go to.
-    pub(super) async fn inspect(&self, vhost: &str, exchange: &str) -> Result<Inspection, Refusal> {
+    /// Looks at the broker, and at the queues that events of an exchange go to. By the empty one
+    /// they go to the queues that routes lead to.
+    pub(super) async fn inspect(
+        &self,
+        vhost: &str,
+        exchange: &str,
+        leads: &Leads,
+    ) -> Result<Inspection, Refusal> {
         let overview = self.get(&["overview"], "").await?.unwrap_or_default();
         let nodes = match self.get(&["nodes"], "").await? {
             Some(Value::Array(nodes)) => nodes,
             _ => Vec::new(),
         };
+        let (queues, all) = self.queues(vhost).await?;
         let reach = match exchange {
-            "" => None,
+            "" => (!leads.is_empty()).then(|| by_name(leads, &queues)),
             name => {
                 let bindings = |name: String| async move { self.bindings(vhost, &name).await };
                 Some(reach::of(name, bindings).await?)
             }
         };
-        let (queues, all) = self.queues(vhost).await?;
-        let mut told = Told { overview, nodes, queues, reach, more: !all };
+        let mut told = Told { overview, nodes, queues, reach, more: !all, missing: Vec::new() };
         self.name(vhost, &mut told).await?;
+        if exchange.is_empty() {
+            // Beyond the pages there may be others that a route leads to.
+            told.more |= !all && leads.open();
+            let there = |name: &String| told.queues.iter().any(|queue| text(queue, "name") == name);
+            told.missing = leads.exact().into_iter().filter(|name| !there(name)).collect();
+        }
         Ok(judge(&told))
     }
 
@@ -77,9 +92,18 @@ impl Management {
     }
 }
 
+/// Returns the queues that routes lead to by their names; a place of the dead is none of them.
+fn by_name(leads: &Leads, queues: &[Value]) -> Reach {
+    let dead: BTreeSet<String> =
+        queues.iter().filter_map(|queue| setting(queue, "dead-letter-routing-key")).collect();
+    let names = queues.iter().map(|queue| text(queue, "name"));
+    let led = names.filter(|name| leads.has(name) && !dead.contains(*name)).map(str::to_owned);
+    Reach { queues: led.chain(leads.exact()).collect(), further: false }
+}
+
 /// Judges what the plugin told. A queue that nobody has looked at may be the weakest.
 fn judge(told: &Told) -> Inspection {
-    let Told { overview, nodes, queues, reach, more } = told;
+    let Told { overview, nodes, queues, reach, more, missing } = told;
     let version = text(overview, "rabbitmq_version");
     let said = format!("RabbitMQ {version}, {} nodes", nodes.len());
     let mut findings = vec![Finding::new(Grade::Good, "broker", said)];
@@ -90,10 +114,16 @@ fn judge(told: &Told) -> Inspection {
     let mut bound: Vec<&Value> = queues.iter().filter(gets).collect();
     // Those that the class hangs on are told in any case.
     bound.sort_by_key(|queue| class(queue));
-    let mut unknown = |what, detail| findings.push(Finding::new(Grade::Warn, what, detail));
+    let mut unknown =
+        |what: &str, detail: &str| findings.push(Finding::new(Grade::Warn, what, detail));
     if bound.is_empty() {
         let detail = "no queue is bound: every event comes back as topic-missing; bind one";
         unknown("queues", detail);
+    }
+    for name in missing {
+        let detail = "there is no queue of this name, and its events come back as topic-missing: \
+                      declare it";
+        unknown(name, detail);
     }
     let further = reach.as_ref().is_some_and(|reach| reach.further);
     if further {
@@ -106,7 +136,7 @@ fn judge(told: &Told) -> Inspection {
     let class = weakest.filter(|_| !further && !more).unwrap_or(Durability::BestEffort);
     let shown = &bound[..bound.len().min(TOLD)];
     findings.extend(shown.iter().flat_map(|queue| of_queue(queue)));
-    let mut levels = levels(shown, queues);
+    let mut levels = levels(&bound, queues);
     levels.extend(nodes.iter().filter_map(disk).reduce(f64::max).map(|value| {
         let (topic, group) = (String::new(), String::new());
         Level { gauge: Gauge::Disk, topic, group, value }
@@ -246,9 +276,11 @@ fn flag(value: &Value, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use event::Topics;
     use serde_json::json;
 
     use super::*;
+    use crate::manner::Naming;
 
     fn quorum(name: &str, members: usize) -> Value {
         let members: Vec<_> = (0..members).map(|n| format!("rabbit@{n}")).collect();
@@ -306,13 +338,27 @@ mod tests {
     }
 
     #[test]
-    fn every_queue_is_judged_and_only_some_are_told() {
+    fn every_queue_is_judged_and_counted_and_findings_are_of_some() {
         let mut queues: Vec<_> = (0..TOLD + 1).map(|n| quorum(&n.to_string(), 3)).collect();
         assert_eq!(look(&queues).durability, Durability::Replicated);
         queues[TOLD]["durable"] = json!(false);
         let seen = look(&queues);
-        assert_eq!((seen.durability, seen.levels.len()), (Durability::BestEffort, TOLD));
+        assert_eq!((seen.durability, seen.levels.len()), (Durability::BestEffort, TOLD + 1));
         assert!(details(&seen, Grade::Bad)[0].contains("not durable"), "{seen:?}");
+    }
+
+    #[test]
+    fn without_an_exchange_routes_name_the_queues() {
+        let route = |text: &str| (text.parse().unwrap(), true);
+        let topics = Topics::of(vec![route("order.*"), route("bill")]);
+        let leads = Leads::new(&Naming::default(), &[topics]);
+        let queues = [quorum("order.paid", 3), quorum("order.paid.dead", 3), quorum("other", 3)];
+        let reach = by_name(&leads, &queues);
+        assert_eq!(reach.queues, ["bill", "order.paid"].map(str::to_owned).into());
+        let missing = vec!["bill".to_owned()];
+        let seen = judge(&Told { reach: Some(reach), missing, ..told(&queues) });
+        assert_eq!(seen.durability, Durability::Replicated, "what is not there takes nothing");
+        assert!(details(&seen, Grade::Warn)[0].contains("no queue of this name"), "{seen:?}");
     }
 
     #[test]

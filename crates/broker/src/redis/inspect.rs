@@ -2,57 +2,88 @@
 //!
 //! Replication is asynchronous, so no setting makes a receipt the word of two machines.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use event::{Durability, Finding, Gauge, Grade, Inspection, Level};
 use redis::aio::MultiplexedConnection;
-use redis::streams::StreamInfoGroupsReply;
-use redis::{RedisResult, cmd};
+use redis::streams::{StreamInfoGroup, StreamInfoGroupsReply};
+use redis::{RedisError, RedisResult, cmd, pipe};
 
 use super::dead_stream;
+use crate::rounds::Rounds;
 
 /// What is asked of the settings.
 const ASKED: [&str; 5] =
     ["appendonly", "appendfsync", "maxmemory", "maxmemory-policy", "min-replicas-to-write"];
+/// Streams that are asked for at once, at the most.
+const PAGE: usize = 100;
 /// How full memory may be.
 const FULL: f64 = 0.8;
 
-/// Looks at the server, and at the streams that have taken events.
-pub(super) async fn look(
-    mut connection: MultiplexedConnection,
-    seen: &[String],
-) -> RedisResult<Inspection> {
-    let text: String = cmd("INFO").query_async(&mut connection).await?;
+/// Looks at the server.
+pub(super) async fn worth(connection: &mut MultiplexedConnection) -> RedisResult<Inspection> {
+    let text: String = cmd("INFO").query_async(connection).await?;
     let info = read(&text);
     let mut asking = cmd("CONFIG");
     asking.arg("GET");
-    let settings = asking.arg(&ASKED[..]).query_async(&mut connection).await;
+    let settings = asking.arg(&ASKED[..]).query_async(connection).await;
     let settings: Option<HashMap<String, String>> = settings.ok();
-    let mut seeing = judge(&info, settings.as_ref());
-    for stream in seen {
-        groups(&mut connection, stream, &mut seeing.levels).await;
-        let topic = dead_stream(stream);
-        let dead = cmd("XLEN").arg(&topic).query_async::<u64>(&mut connection).await;
-        if let Ok(dead) = dead {
-            let (gauge, group) = (Gauge::Dead, String::new());
-            seeing.levels.push(Level { gauge, topic, group, value: dead as f64 });
-        }
-    }
-    Ok(seeing)
+    Ok(judge(&info, settings.as_ref()))
 }
 
-async fn groups(connection: &mut MultiplexedConnection, stream: &str, levels: &mut Vec<Level>) {
-    let mut asking = cmd("XINFO");
-    asking.arg("GROUPS").arg(stream);
-    let told: RedisResult<StreamInfoGroupsReply> = asking.query_async(connection).await;
-    // A stream that is gone has no groups.
-    for group in told.into_iter().flat_map(|told| told.groups) {
-        // After entries were deleted, Redis no longer knows how many are left to read.
-        if let Some(lag) = group.lag {
-            let (topic, value) = (stream.to_owned(), (lag + group.pending) as f64);
-            levels.push(Level { gauge: Gauge::Lag, topic, group: group.name, value });
+/// Adds what streams tell. One that is named and not there is told, too.
+pub(super) async fn levels(
+    connection: &mut MultiplexedConnection,
+    streams: BTreeSet<String>,
+    named: &BTreeSet<String>,
+    rounds: &Rounds,
+    seeing: &mut Inspection,
+) {
+    let mut round = rounds.begin(streams);
+    while let Some(page) = round.next(PAGE) {
+        let (mut groups, mut lengths) = (pipe(), pipe());
+        groups.ignore_errors();
+        lengths.ignore_errors();
+        for stream in &page {
+            groups.cmd("XINFO").arg("GROUPS").arg(stream);
+            lengths.cmd("XLEN").arg(dead_stream(stream));
+        }
+        let told = groups.query_async(connection).await;
+        let told: Vec<RedisResult<StreamInfoGroupsReply>> = told.unwrap_or_default();
+        let dead = lengths.query_async(connection).await;
+        let dead: Vec<RedisResult<u64>> = dead.unwrap_or_default();
+        for ((stream, told), dead) in page.iter().zip(told).zip(dead) {
+            if told.as_ref().is_err_and(absent) && named.contains(stream) {
+                let detail = "it is not there yet: its first event makes it";
+                let what = format!("stream {stream}");
+                seeing.findings.push(Finding::new(Grade::Good, what, detail));
+            }
+            let mut levels = behind(stream, told);
+            levels.extend(dead.ok().map(|dead| Level {
+                gauge: Gauge::Dead,
+                topic: dead_stream(stream),
+                group: String::new(),
+                value: dead as f64,
+            }));
+            round.note(stream, levels);
         }
     }
+    round.end("streams", seeing);
+}
+
+fn absent(error: &RedisError) -> bool {
+    error.detail().is_some_and(|detail| detail.contains("no such key"))
+}
+
+/// Returns how far the groups of a stream are behind; one that is not there has none.
+fn behind(stream: &str, told: RedisResult<StreamInfoGroupsReply>) -> Vec<Level> {
+    let groups = told.into_iter().flat_map(|told| told.groups);
+    // After entries were deleted, Redis no longer knows how many are left to read.
+    let level = |group: StreamInfoGroup| {
+        let (topic, value) = (stream.to_owned(), (group.lag? + group.pending) as f64);
+        Some(Level { gauge: Gauge::Lag, topic, group: group.name, value })
+    };
+    groups.filter_map(level).collect()
 }
 
 /// Reads what `INFO` says.

@@ -14,15 +14,15 @@ use redis::{Cmd, Pipeline, RedisResult, cmd};
 use tokio::time::{Instant, timeout_at};
 
 use super::link::{Line, Link};
+use super::streams::Streams;
 use super::{Options, entry, inspect, refusal};
 use crate::gate::Gate;
 use crate::keyed::Offered;
+use crate::leads::Leads;
 use crate::manner::{Manner, Naming};
+use crate::rounds::Rounds;
 use crate::waves;
 use crate::width::Signal;
-
-/// How many streams are remembered for the next look at them.
-const SEEN: usize = 64;
 
 /// Adds events to streams.
 pub struct Redis {
@@ -30,7 +30,11 @@ pub struct Redis {
     topic: Naming,
     manner: Manner,
     gate: Arc<Gate>,
+    /// Streams that had events, which the next look is at.
     seen: Mutex<BTreeSet<String>>,
+    leads: Leads,
+    streams: Streams,
+    rounds: Rounds,
 }
 
 impl Redis {
@@ -39,7 +43,9 @@ impl Redis {
         let Options { url, topic, manner } = options;
         let link = Link::new(&url, manner.timeout)?;
         let gate = manner.gates.of(&format!("redis://{}", link.host), manner.concurrency);
-        Ok(Redis { link, topic, manner, gate, seen: Mutex::default() })
+        let (leads, seen) = (Leads::new(&topic, &manner.topics), Mutex::default());
+        let (streams, rounds) = (Streams::default(), Rounds::default());
+        Ok(Redis { link, topic, manner, gate, seen, leads, streams, rounds })
     }
 
     /// Adds events of different keys in one pipeline.
@@ -114,7 +120,7 @@ impl Redis {
 
     fn see(&self, stream: &str) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.len() < SEEN && !seen.contains(stream) {
+        if !seen.contains(stream) {
             seen.insert(stream.to_owned());
         }
     }
@@ -179,12 +185,18 @@ impl Sink for Redis {
     }
 
     async fn inspect(&self) -> Result<Inspection, Refusal> {
+        let mut seeing = self.worth().await?;
+        let mut connection = self.link.line().await?.connection;
+        let published = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (leads, rounds) = (&self.leads, &self.rounds);
+        let streams = self.streams.find(&mut connection, leads, published, &mut seeing).await;
+        inspect::levels(&mut connection, streams, &leads.exact(), rounds, &mut seeing).await;
+        Ok(seeing)
+    }
+
+    async fn worth(&self) -> Result<Inspection, Refusal> {
         let line = self.link.line().await?;
-        let seen: Vec<String> = {
-            let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            seen.iter().cloned().collect()
-        };
-        let looked = inspect::look(line.connection.clone(), &seen).await;
+        let looked = inspect::worth(&mut line.connection.clone()).await;
         let host = &self.link.host;
         match looked.map_err(|error| refusal::judge(&error, "INFO", host)) {
             Err(Refusal::Unknown(cause)) => {

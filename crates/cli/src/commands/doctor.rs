@@ -1,5 +1,7 @@
 //! `postbox doctor`: looks at everything, and says what to do.
 
+mod load;
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +13,6 @@ use store::{Finding, Grade};
 
 use crate::args::{Global, Which};
 use crate::config::{self, Config};
-use crate::destinations;
 use crate::failure::End;
 use crate::out::Out;
 use crate::outboxes::{self, Chosen};
@@ -119,14 +120,14 @@ async fn reach(config: &Config, configured: &config::Sink) -> Vec<Finding> {
     if !config.routes.iter().any(|route| route.sink == configured.name) {
         return one(Grade::Warn, "no route leads to it; add a [[route]], or remove it".to_owned());
     }
-    let sink = match wire::sink(configured, "doctor") {
+    let sink = match wire::lone(config, configured, None) {
         Ok(sink) => sink,
         Err(cause) => return one(Grade::Bad, cause.to_string()),
     };
     let findings = match tokio::time::timeout(PATIENCE, sink.probe()).await {
         Ok(Ok(())) => {
             let mut findings = one(Grade::Good, "can be reached".to_owned());
-            let seen = destinations::inspect(&*sink).await;
+            let seen = telemetry::inspect(&*sink).await;
             let demand = wire::demand(config, &configured.name, None);
             findings.extend(judge(&what, seen, demand));
             findings
@@ -166,9 +167,10 @@ fn judge(
             found(Grade::Bad, title, text)
         }
     };
+    let load = load::findings(what, &seen.levels);
     let more = seen.findings.into_iter();
     let more = more.map(|it| Finding { what: format!("{what}: {}", it.what), ..it });
-    std::iter::once(first).chain(more).collect()
+    std::iter::once(first).chain(more).chain(load).collect()
 }
 
 fn why(refusal: &Refusal) -> String {

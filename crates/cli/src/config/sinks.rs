@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use broker::gate::Gates;
-use event::{Cause, Durability, Sink};
+use event::{Cause, Durability, Sink, Topics};
 use tokio_util::sync::CancellationToken;
 use toml::{Table, Value};
 
@@ -112,6 +112,8 @@ pub(crate) struct Wiring<'a> {
     pub(crate) stop: &'a CancellationToken,
     /// The outbox.
     pub(crate) outbox: &'a str,
+    /// Which topics lead there, for each outbox that it is about.
+    pub(crate) topics: &'a [Topics],
 }
 
 impl Kind {
@@ -151,7 +153,8 @@ impl Kind {
         }
         let (gates, stop) = (Gates::default(), CancellationToken::new());
         let stdout = broker::stdout::Stdout::new("", stop.clone());
-        let wiring = Wiring { gates: &gates, stdout: &stdout, stop: &stop, outbox: "check" };
+        let (gates, stdout, stop) = (&gates, &stdout, &stop);
+        let wiring = Wiring { gates, stdout, stop, outbox: "check", topics: &[] };
         self.sink(&wiring).map(drop)
     }
 

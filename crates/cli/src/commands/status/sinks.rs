@@ -5,7 +5,6 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use crate::config::{self, Config};
-use crate::destinations;
 use crate::out::Out;
 use crate::table::{Align, Cell, Table, Tone};
 use crate::wire;
@@ -27,9 +26,9 @@ pub(super) async fn ask(config: &Config, outbox: Option<&str>) -> Vec<Asked> {
         config.routes.iter().any(|route| route.sink == sink.name && of(&route.outbox))
     };
     let ask = async |configured: &config::Sink| {
-        let said = match wire::sink(configured, "status") {
+        let said = match wire::lone(config, configured, outbox) {
             Ok(sink) => {
-                let said = destinations::inspect(&*sink).await;
+                let said = telemetry::inspect(&*sink).await;
                 sink.close().await;
                 said
             }

@@ -87,6 +87,7 @@ impl Common {
             concurrency: self.pace.concurrency,
             stop: wiring.stop.clone(),
             gates: wiring.gates.clone(),
+            topics: wiring.topics.to_vec(),
             ..Manner::new(wiring.outbox)
         }
     }
