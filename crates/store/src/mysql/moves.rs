@@ -140,7 +140,6 @@ impl MySql {
 #[async_trait]
 impl Moves for MySql {
     const ONE_STROKE: bool = false;
-    const ONE_COMMIT: bool = true;
 
     async fn open(
         &self,

@@ -91,7 +91,6 @@ fn kept(answer: &[sqlx::postgres::PgRow]) -> Result<Kept, Fault> {
 #[async_trait]
 impl Moves for Postgres {
     const ONE_STROKE: bool = true;
-    const ONE_COMMIT: bool = false;
 
     async fn open(
         &self,

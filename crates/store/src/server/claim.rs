@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use event::{Address, Claim, Fence, Leased, Millis, Settled, Settlement, StoreError, Want};
+use event::{Address, Claim, Fence, Leased, Millis, StoreError, Want};
 
 use super::base::{Base, another_server};
 use super::compete::{adopt, unchanged};
@@ -16,9 +16,9 @@ use super::fault::Fault;
 use super::glance::{Glance, Glancing};
 use super::lane::{Asks, KeptGlance};
 use super::pick::Pick;
-use super::settle::{Kept, Settling, joining, take_in};
+use super::settle::take_in;
 use super::sharing::share;
-use super::together::{ROWS, Taken, Turn, Turned};
+use super::together::{ROWS, Turn};
 use super::work::{Commit, Scope, Work};
 use crate::own::{Held, May, Seen};
 
@@ -45,7 +45,7 @@ pub(super) async fn claim<D: Dialect>(
         // After the questions, so that whoever asks has its own outcomes taken in.
         take_in(base, &lead.turn);
         let since = if beside { None } else { Some(lead.since) };
-        let claims = claim_all(base, lane, asks, &lead.turn, since, &wants).await;
+        let claims = claim_all(base, lane, asks, since, &wants).await;
         let all = |(claims, want): (&Vec<Claim>, &Want)| claims.len() >= want.limit;
         let told = claims.iter().flatten().zip(&wants);
         lead.expect(told.filter(|told| all(*told)).count());
@@ -70,11 +70,10 @@ async fn claim_all<D: Dialect>(
     base: &Base<D>,
     lane: usize,
     asks: &Asks<D>,
-    turn: &Turned<'_>,
     since: Option<Instant>,
     wants: &[Want],
 ) -> Result<Vec<Vec<Claim>>, StoreError> {
-    let (era, lease, takes_along) = (base.holding().era, wants[0].lease, asks.take_along());
+    let (era, lease) = (base.holding().era, wants[0].lease);
     adopt(base, lease).await?;
     let changes = base.holding().changes;
     // Whoever asked while the last claim was made, or whose outcomes are being written down, may be
@@ -97,12 +96,7 @@ async fn claim_all<D: Dialect>(
         asks.claimed(false);
         return Ok(vec![Vec::new(); wants.len()]);
     };
-    let settlements = claiming.beside(asks, wants.len()).await;
-    drop(takes_along);
-    let claims = match settlements {
-        Some(settlements) => claim_and_settle(base, lane, &mut claiming, settlements, turn).await,
-        None => base.work(&mut claiming).await,
-    };
+    let claims = base.work(&mut claiming).await;
     if base.holding().era != era {
         // It went on while everything was let go.
         base.holding().forget();
@@ -117,66 +111,6 @@ async fn claim_all<D: Dialect>(
         *asks.kept() = Some(KeptGlance { glance, made, used, changes });
     }
     claims
-}
-
-/// Claims, and writes outcomes down in the same transaction. If that cannot be, they are written
-/// down by themselves: a claim that fails costs nobody a settlement.
-async fn claim_and_settle<D: Dialect>(
-    base: &Base<D>,
-    lane: usize,
-    claiming: &mut Claiming<D>,
-    mut settlements: Taken<Vec<Settlement>, Settled>,
-    turn: &Turned<'_>,
-) -> Result<Vec<Vec<Claim>>, StoreError> {
-    let groups = settlements.questions().into_iter().map(std::mem::take).collect();
-    let mut settling = Settling::new(base, lane, groups);
-    let (claims, kept) = match base.work(&mut Both { claiming, settling: &mut settling }).await {
-        Ok((claims, kept)) => (Ok(claims), Ok(kept)),
-        Err(error) if settling.is_doubted() => (Err(error.clone()), Err(error)),
-        Err(error) => (Err(error), settling.write(base).await),
-    };
-    settlements.tell(match kept {
-        Ok(kept) => Ok(settling.end(base, kept)),
-        Err(error) => {
-            settling.let_go(base, turn);
-            Err(error)
-        }
-    });
-    take_in(base, turn);
-    claims
-}
-
-/// A claim of hot rows and a settlement, committed as one: leases are opened before tallies.
-struct Both<'a, D: Dialect> {
-    claiming: &'a mut Claiming<D>,
-    settling: &'a mut Settling,
-}
-
-#[async_trait]
-impl<D: Dialect> Work<D> for Both<'_, D> {
-    type Out = (Vec<Vec<Claim>>, Kept);
-    const COMMIT: Commit = Commit::Quick;
-
-    fn scope(&self) -> Scope {
-        Scope::Transaction
-    }
-
-    fn repeats(&self) -> bool {
-        false
-    }
-
-    fn era(&self) -> Option<u64> {
-        Some(self.claiming.era)
-    }
-
-    async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Self::Out, Fault> {
-        let claims = self.claiming.run(base, conn).await?;
-        Ok((claims, self.settling.run(base, conn).await?))
-    }
-
-    fn doubted(&mut self) {
-        Work::<D>::doubted(self.settling);
-    }
 }
 
 /// What a claim does with one shard.
@@ -274,23 +208,6 @@ impl<D: Dialect> Claiming<D> {
         let claiming =
             Claiming { era, lane, want, follow, now, glance, stages, writes, full, is_fresh };
         (!claiming.stages.is_empty()).then_some(claiming)
-    }
-
-    /// Takes settlements to be written down with the claim, where that saves a commit: of a claim
-    /// that leaves the tallies alone. Whoever claims now is likely to settle as well.
-    async fn beside(
-        &self,
-        asks: &Asks<D>,
-        claims: usize,
-    ) -> Option<Taken<Vec<Settlement>, Settled>> {
-        if !D::ONE_COMMIT || self.writes {
-            return None;
-        }
-        if asks.come_together() {
-            asks.settlements.gather(claims, asks.claims.company().until()).await;
-        }
-        let settlements = asks.settlements.take(joining());
-        (!settlements.is_empty()).then_some(settlements)
     }
 
     /// Returns what was seen, less what was claimed of it.

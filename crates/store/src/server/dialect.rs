@@ -309,9 +309,6 @@ pub(crate) trait Competes: Claims {
 pub(crate) trait Moves: Connects {
     /// Whether a stroke is one statement, which needs no transaction around it.
     const ONE_STROKE: bool;
-    /// Whether commits wait for the disk, so that what is claimed and settled at the same time had
-    /// better be one.
-    const ONE_COMMIT: bool;
 
     /// Asks the tallies which shards nobody has taken since, counts what was published, and
     /// takes hot rows that stay out of flight.

@@ -1,7 +1,7 @@
 //! One lane's view of the outbox.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -23,9 +23,6 @@ use crate::own::May;
 /// The shortest and the longest time between two looks of a lane that waits.
 const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
 
-/// How many settlements wait for no claim after one waited in vain.
-const APART: u32 = 16;
-
 /// One lane of one handle.
 pub(super) struct ServerLane<D: Dialect> {
     base: Arc<Base<D>>,
@@ -46,10 +43,6 @@ pub(super) struct Asks<D: Dialect> {
     settling: AtomicUsize,
     /// Whether the newest claim took all that it wanted, so that the next one is about to come.
     busy: AtomicBool,
-    /// Whether a claim is under way that has not taken settlements along yet.
-    takes_along: AtomicBool,
-    /// How many settlements wait for no claim, because one did in vain.
-    apart: AtomicU32,
 }
 
 /// Somebody who is counted among others.
@@ -58,15 +51,6 @@ struct Under<'a>(&'a AtomicUsize);
 impl Drop for Under<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
-    }
-}
-
-/// A claim that has not taken settlements along yet.
-pub(super) struct TakesAlong<'a>(&'a AtomicBool);
-
-impl Drop for TakesAlong<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Relaxed);
     }
 }
 
@@ -142,8 +126,6 @@ impl<D: Dialect> Default for Asks<D> {
             kept: Mutex::default(),
             settling: AtomicUsize::new(0),
             busy: AtomicBool::new(false),
-            takes_along: AtomicBool::new(false),
-            apart: AtomicU32::new(0),
         }
     }
 }
@@ -162,35 +144,6 @@ impl<D: Dialect> Asks<D> {
     /// Tells whether the newest claim took all that it wanted.
     pub(super) fn is_busy(&self) -> bool {
         self.busy.load(Relaxed)
-    }
-
-    /// Tells whether a claim and a settlement of the same turn are likely to come together: where
-    /// commits wait for the disk, and the last claim took all that it wanted.
-    pub(super) fn come_together(&self) -> bool {
-        D::ONE_COMMIT && self.is_busy() && self.apart.load(Relaxed) == 0
-    }
-
-    /// Tells whether a settlement waits for a claim that takes it along.
-    pub(super) fn joins_claim(&self) -> bool {
-        let together = self.come_together();
-        let _ = self.apart.fetch_update(Relaxed, Relaxed, |apart| apart.checked_sub(1));
-        together
-    }
-
-    /// Says that settlements may wait for a claim, until it has taken them along.
-    pub(super) fn take_along(&self) -> TakesAlong<'_> {
-        self.takes_along.store(true, Relaxed);
-        TakesAlong(&self.takes_along)
-    }
-
-    /// Tells whether a claim is under way that has not taken settlements along yet.
-    pub(super) fn takes_along(&self) -> bool {
-        self.takes_along.load(Relaxed)
-    }
-
-    /// Learns that no claim came.
-    pub(super) fn went_apart(&self) {
-        self.apart.store(APART, Relaxed);
     }
 }
 
@@ -245,34 +198,5 @@ impl<D: Dialect> ServerLane<D> {
             self.base.carry(down).await?;
         }
         Ok(Some(next.max(Duration::from_millis(1))))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::mysql::MySql;
-    use crate::postgres::Postgres;
-
-    #[test]
-    fn a_claim_and_a_settlement_come_together_where_much_waits_and_commits_wait_for_the_disk() {
-        let asks = Asks::<MySql>::default();
-        assert!(!asks.come_together());
-        asks.claimed(true);
-        assert!(asks.come_together());
-        asks.claimed(false);
-        assert!(!asks.come_together());
-        let quick = Asks::<Postgres>::default();
-        quick.claimed(true);
-        assert!(!quick.come_together());
-    }
-
-    #[test]
-    fn after_one_waited_in_vain_so_many_settlements_wait_for_no_claim() {
-        let asks = Asks::<MySql>::default();
-        asks.claimed(true);
-        asks.went_apart();
-        assert!((0..APART).all(|_| !asks.joins_claim()));
-        assert!(asks.joins_claim());
     }
 }

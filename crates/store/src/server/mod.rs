@@ -26,6 +26,7 @@ mod lease;
 mod lines;
 mod moves;
 mod pick;
+mod portion;
 mod put;
 mod release;
 pub(crate) mod rows;

@@ -1,30 +1,23 @@
 //! Settling: the tallies first, then each row to where its outcome takes it, by primary key.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
-use async_trait::async_trait;
 use event::{
     Address, EventId, Fence, Millis, Moment, Outcome, Settled, Settlement, Shelf, StoreError,
 };
 
 use super::base::Base;
 use super::dialect::Dialect;
-use super::fault::Fault;
 use super::lane::Asks;
-use super::moves::{End, Moving};
-use super::together::{Lead, ROWS, Turn, Turned, take_turn};
-use super::work::{Commit, Scope, Work};
+use super::portion::Portion;
+use super::together::{ROWS, Turn, Turned, take_turn};
 use crate::own::Holding;
 
 /// The rows whose outcomes are being written down: no outcome is written twice.
 pub(super) type Ending = hashbrown::HashSet<Address>;
 
-/// How often a settlement waits for a claim that was asked for and has not begun.
-const PATIENCE: u32 = 4;
-
-/// How long a settlement waits for a claim at the most, whatever keeps that one.
-const LONGEST: Duration = Duration::from_secs(1);
+/// How many rows are worth a connection of their own.
+const MANY: usize = 50;
 
 /// Settles for one lane, together with the others who wait to.
 pub(super) async fn settle<D: Dialect>(
@@ -34,12 +27,7 @@ pub(super) async fn settle<D: Dialect>(
     ends: Vec<Settlement>,
 ) -> Result<Settled, StoreError> {
     let _settling = base.settling.read().await;
-    let alone = puts_back(&ends);
-    let turn = match asks.settlements.ask(ends, &asks.writing).await {
-        Turn::Lead(lead) if !alone => join_claim(asks, lead).await,
-        turn => turn,
-    };
-    let mut lead = match turn {
+    let mut lead = match asks.settlements.ask(ends, &asks.writing).await {
         Turn::Told(settled) => return settled,
         Turn::Lead(lead) => lead,
     };
@@ -59,35 +47,6 @@ pub(super) async fn settle<D: Dialect>(
     }
 }
 
-/// Waits for a claim that takes the settlement along, where one is likely to come.
-async fn join_claim<'a, D: Dialect>(
-    asks: &Asks<D>,
-    mut lead: Lead<'a, Vec<Settlement>, Settled>,
-) -> Turn<'a, Vec<Settlement>, Settled> {
-    let mut patience = PATIENCE;
-    while asks.joins_claim() {
-        lead = match lead.told_until(asks.claims.company().until()).await {
-            Turn::Lead(lead) => lead,
-            told @ Turn::Told(_) => return told,
-        };
-        if !asks.settlements.is_asked() {
-            // A claim has taken it along.
-            return Turn::Told(lead.told().await);
-        }
-        let in_time = lead.since.elapsed() < LONGEST;
-        match (asks.takes_along(), asks.claims.is_asked()) {
-            (true, _) if in_time => {}
-            (false, true) if patience > 1 => patience -= 1,
-            (false, true) => break,
-            _ => {
-                asks.went_apart();
-                break;
-            }
-        }
-    }
-    Turn::Lead(lead)
-}
-
 /// Welcomes as many outcomes as are settled together.
 fn few() -> impl FnMut(&Vec<Settlement>) -> bool {
     let mut rows = 0;
@@ -97,19 +56,8 @@ fn few() -> impl FnMut(&Vec<Settlement>) -> bool {
     }
 }
 
-/// Welcomes outcomes that a claim may take along. Those that put hot rows back open leases as well,
-/// and not in the order in which the claim has: who waits for one of them would be waited for.
-pub(super) fn joining() -> impl FnMut(&Vec<Settlement>) -> bool {
-    let mut few = few();
-    move |ends| few(ends) && !puts_back(ends)
-}
-
-/// Tells whether hot rows stay where they are, so that their lease rows must not name them.
-fn puts_back(ends: &[Settlement]) -> bool {
-    ends.iter().any(is_put_back)
-}
-
-fn is_put_back(end: &Settlement) -> bool {
+/// Tells whether a hot row stays where it is, so that its lease row must not name it.
+pub(super) fn is_put_back(end: &Settlement) -> bool {
     matches!(end.outcome, Outcome::Release { .. }) && end.address.shelf == Shelf::Hot
 }
 
@@ -150,6 +98,14 @@ pub(crate) struct Kept {
     pub(crate) now: Millis,
 }
 
+impl Kept {
+    /// Adds what was kept of other shards.
+    fn and(mut self, more: Kept) -> Kept {
+        self.shards.extend(more.shards);
+        Kept { now: self.now.max(more.now), ..self }
+    }
+}
+
 /// A shard as its tally must show it, and how many of it were published.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owned {
@@ -159,7 +115,7 @@ pub(crate) struct Owned {
 }
 
 pub(super) struct Settling {
-    era: u64,
+    pub(super) era: u64,
     lane: usize,
     ends: Vec<Settlement>,
     /// How many of them each who asks brought.
@@ -167,7 +123,7 @@ pub(super) struct Settling {
     /// Which of them are in flight, each under the fence that it was given.
     fresh: Vec<bool>,
     /// The shards of those, with what their tallies must show.
-    marks: BTreeMap<u16, Fence>,
+    pub(super) marks: BTreeMap<u16, Fence>,
     /// What each of them had behind it.
     behind: Vec<(u32, Vec<Moment>)>,
     doubted: bool,
@@ -198,12 +154,49 @@ impl Settling {
         Settling { era, lane, ends, counts, fresh, marks, behind, doubted: false }
     }
 
-    /// Writes the outcomes down by themselves.
+    /// Writes the outcomes down by themselves. Many are written on two connections, each with
+    /// shards of its own, because a server works for one connection on one core.
     pub(super) async fn write<D: Dialect>(&mut self, base: &Base<D>) -> Result<Kept, StoreError> {
-        match self.fresh.contains(&true) {
-            true => base.work(self).await,
-            false => Ok(Kept::default()),
+        if !self.fresh.contains(&true) {
+            return Ok(Kept::default());
         }
+        let (one, other) = self.halves();
+        let (mut one, mut other) = (Portion::new(self, one), Portion::new(self, other));
+        let (one_kept, other_kept) = if other.is_empty() {
+            (base.work(&mut one).await, Ok(Kept::default()))
+        } else {
+            tokio::join!(base.work(&mut one), base.work(&mut other))
+        };
+        let doubted = one.doubted || other.doubted;
+        match (one_kept, other_kept) {
+            (Ok(kept), Ok(more)) => Ok(kept.and(more)),
+            (Err(error), Err(_)) => {
+                self.doubted |= doubted;
+                Err(error)
+            }
+            // What the one has written down stays when the other fails.
+            (Err(error), Ok(more)) | (Ok(more), Err(error)) => {
+                self.doubted |= doubted || !more.shards.is_empty();
+                Err(error)
+            }
+        }
+    }
+
+    /// Parts the shards, so that each half has about as many rows. Few rows are not parted.
+    fn halves(&self) -> (BTreeSet<u16>, BTreeSet<u16>) {
+        let mut rows: BTreeMap<u16, usize> = BTreeMap::new();
+        for (end, _) in self.fresh() {
+            *rows.entry(end.address.shard).or_default() += 1;
+        }
+        let (mut one, mut other) = (BTreeSet::new(), BTreeSet::new());
+        let half = rows.values().sum::<usize>().div_ceil(2).max(MANY);
+        let mut sum = 0;
+        for (shard, rows) in rows {
+            let half = if sum < half { &mut one } else { &mut other };
+            half.insert(shard);
+            sum += rows;
+        }
+        (one, other)
     }
 
     /// Ends what was written down; it is to be taken in. Answers each who asked.
@@ -213,55 +206,10 @@ impl Settling {
         settled
     }
 
-    /// Tells whether it may or may not have been written down.
-    pub(super) fn is_doubted(&self) -> bool {
-        self.doubted
-    }
-
-    fn fresh(&self) -> impl Iterator<Item = (&Settlement, &(u32, Vec<Moment>))> {
+    /// Returns what is in flight under the fence that it was given, with what it had behind it.
+    pub(super) fn fresh(&self) -> impl Iterator<Item = (&Settlement, &(u32, Vec<Moment>))> {
         let ends = self.ends.iter().zip(&self.behind).zip(&self.fresh);
         ends.filter(|(_, fresh)| **fresh).map(|(end, _)| end)
-    }
-
-    /// Tells whether all of it was published, and none of it ever refused.
-    fn is_plain(&self) -> bool {
-        self.fresh().all(|(end, _)| {
-            matches!(end.outcome, Outcome::Done(_)) && end.address.shelf == Shelf::Hot
-        })
-    }
-
-    /// Returns what the tallies must show, and how many were published.
-    fn owned(&self) -> Vec<Owned> {
-        let mut done: BTreeMap<u16, i64> = BTreeMap::new();
-        for (end, _) in self.fresh().filter(|(end, _)| matches!(end.outcome, Outcome::Done(_))) {
-            *done.entry(end.address.shard).or_default() += 1;
-        }
-        let owned = |(shard, mark): (&u16, &Fence)| {
-            let done = done.get(shard).copied().unwrap_or(0);
-            Owned { shard: *shard, mark: *mark, done }
-        };
-        self.marks.iter().map(owned).collect()
-    }
-
-    /// Settles what was published at one stroke.
-    async fn stroke<D: Dialect>(&self, base: &Base<D>, conn: &mut D::Conn) -> Result<Kept, Fault> {
-        let end = |(end, _): (&Settlement, _)| match &end.outcome {
-            Outcome::Done(receipt) => {
-                Some(End { address: end.address, said: receipt.broker_id.clone() })
-            }
-            _ => None,
-        };
-        let rows: Vec<End<Option<String>>> = self.fresh().filter_map(end).collect();
-        let (now, owned) = (base.now(), self.owned());
-        base.db.stroke(conn, now, &base.owner, &owned, &rows, base.history).await
-    }
-
-    /// Asks the tallies which shards nobody has taken since.
-    async fn open<D: Dialect>(&self, base: &Base<D>, conn: &mut D::Conn) -> Result<Kept, Fault> {
-        // Rows that leave the hot table need not be unnamed; those that stay must be.
-        let back = self.fresh().filter(|(end, _)| is_put_back(end));
-        let back: Vec<i64> = back.map(|(end, _)| end.address.number).collect();
-        base.db.open(conn, base.now(), &base.owner, &self.owned(), &back).await
     }
 
     /// Answers each who asked.
@@ -314,116 +262,5 @@ impl Settling {
                 holding.lose(*shard);
             }
         }
-    }
-}
-
-#[async_trait]
-impl<D: Dialect> Work<D> for Settling {
-    type Out = Kept;
-    const COMMIT: Commit = Commit::Quick;
-
-    fn scope(&self) -> Scope {
-        if self.is_plain() && D::ONE_STROKE { Scope::Statement } else { Scope::Transaction }
-    }
-
-    async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Kept, Fault> {
-        if self.is_plain() {
-            return self.stroke(base, conn).await;
-        }
-        let kept = self.open(base, conn).await?;
-        let mut moves = Moving::new(kept.now, false);
-        for (end, (attempts, trail)) in self.fresh() {
-            if kept.shards.contains(&end.address.shard) {
-                moves.add(end, *attempts, trail);
-            }
-        }
-        moves.write(base, conn).await?;
-        Ok(kept)
-    }
-
-    fn era(&self) -> Option<u64> {
-        Some(self.era)
-    }
-
-    fn doubted(&mut self) {
-        self.doubted = true;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::mysql::MySql;
-
-    type Asking<'a> = Lead<'a, Vec<Settlement>, Settled>;
-
-    /// Asks to settle a row.
-    async fn ask(asks: &Asks<MySql>, outcome: Outcome) -> Asking<'_> {
-        let address = Address { shelf: Shelf::Hot, shard: 0, number: 1 };
-        let end = Settlement { id: EventId::new(), address, fence: Fence(1), outcome };
-        match asks.settlements.ask(vec![end], &asks.writing).await {
-            Turn::Lead(lead) => lead,
-            Turn::Told(_) => panic!("nobody else is there"),
-        }
-    }
-
-    fn done() -> Outcome {
-        Outcome::Done(event::Receipt { broker_id: None })
-    }
-
-    /// Answers as a claim does that takes settlements along. Returns how many those were.
-    fn take_along(asks: &Asks<MySql>) -> usize {
-        let mut taken = asks.settlements.take(joining());
-        let settled: Vec<Settled> = taken.questions().iter().map(|_| Settled::default()).collect();
-        let count = settled.len();
-        taken.tell(Ok(settled));
-        count
-    }
-
-    #[tokio::test]
-    async fn a_settlement_waits_for_the_claim_that_takes_it_along() {
-        let asks = Asks::<MySql>::default();
-        asks.claimed(true);
-        let under_way = asks.take_along();
-        let joined = join_claim(&asks, ask(&asks, done()).await);
-        tokio::pin!(joined);
-        let early = tokio::time::timeout(Duration::from_millis(50), &mut joined).await;
-        assert!(early.is_err(), "a claim is under way");
-        assert_eq!(take_along(&asks), 1);
-        drop(under_way);
-        assert!(matches!(joined.await, Turn::Told(Ok(_))));
-        assert!(asks.come_together(), "and the next one does so too");
-    }
-
-    #[tokio::test]
-    async fn a_settlement_waits_for_no_claim_where_none_comes() {
-        let asks = Asks::<MySql>::default();
-        assert!(matches!(join_claim(&asks, ask(&asks, done()).await).await, Turn::Lead(_)));
-        assert!(!asks.come_together(), "the last claim found little");
-        take_along(&asks);
-        asks.claimed(true);
-        assert!(asks.come_together());
-        assert!(matches!(join_claim(&asks, ask(&asks, done()).await).await, Turn::Lead(_)));
-        assert!(!asks.come_together(), "one waited in vain");
-    }
-
-    #[tokio::test]
-    async fn a_claim_takes_no_settlement_along_that_puts_rows_back() {
-        let asks = Asks::<MySql>::default();
-        let release = Outcome::Release { after: Duration::ZERO };
-        let mut lead = ask(&asks, release).await;
-        assert_eq!(take_along(&asks), 0);
-        assert_eq!(lead.questions(few()).len(), 1, "it waits in its place");
-    }
-
-    #[tokio::test]
-    async fn a_claim_that_hangs_keeps_no_settlement_for_long() {
-        let asks = Asks::<MySql>::default();
-        asks.claimed(true);
-        let _hangs = asks.take_along();
-        let joined =
-            tokio::time::timeout(10 * LONGEST, join_claim(&asks, ask(&asks, done()).await)).await;
-        assert!(matches!(joined, Ok(Turn::Lead(_))));
-        assert!(!asks.come_together());
     }
 }

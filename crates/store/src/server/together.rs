@@ -43,7 +43,7 @@ pub(super) struct Together<Q, A> {
 
 /// Who was answered together the last time, when, and how long that took.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Company {
+struct Company {
     count: usize,
     at: Option<Instant>,
     took: Duration,
@@ -51,7 +51,7 @@ pub(super) struct Company {
 
 impl Company {
     /// Returns until when it is worth waiting for: about half of what an answer takes.
-    pub(super) fn until(&self) -> Instant {
+    fn until(&self) -> Instant {
         Instant::now() + (self.took / 2).clamp(TICK, PATIENCE)
     }
 }
@@ -68,16 +68,13 @@ pub(super) enum Turn<'a, Q, A> {
 pub(super) struct Lead<'a, Q, A> {
     together: &'a Together<Q, A>,
     told: oneshot::Receiver<Answer<A>>,
-    taken: Taken<Q, A>,
+    taken: Vec<Asked<Q, A>>,
     began: Instant,
     /// When this one asked.
     pub(super) since: Instant,
     /// The turn itself.
     pub(super) turn: Turned<'a>,
 }
-
-/// Questions that somebody answers.
-pub(super) struct Taken<Q, A>(Vec<Asked<Q, A>>);
 
 impl<Q, A> Default for Together<Q, A> {
     fn default() -> Self {
@@ -101,24 +98,19 @@ impl<Q, A> Together<Q, A> {
         match told.try_recv() {
             Ok(answer) => Turn::Told(answer),
             Err(_) => {
-                let (together, taken, began) = (self, Taken(Vec::new()), Instant::now());
+                let (together, taken, began) = (self, Vec::new(), Instant::now());
                 Turn::Lead(Lead { together, told, taken, began, since, turn })
             }
         }
     }
 
-    /// Tells whether anybody waits for an answer that nobody has begun to make.
-    pub(super) fn is_asked(&self) -> bool {
-        !self.waiting().is_empty()
-    }
-
     /// Returns who was answered together the last time: they are likely to ask together again.
-    pub(super) fn company(&self) -> Company {
+    fn company(&self) -> Company {
         *self.last.lock().expect("nothing panics while the company is open")
     }
 
     /// Waits until so many ask, or that moment has come.
-    pub(super) async fn gather(&self, count: usize, until: Instant) {
+    async fn gather(&self, count: usize, until: Instant) {
         while self.waiting().len() < count {
             let rung = tokio::time::timeout_at(until.into(), self.bell.notified());
             if rung.await.is_err() {
@@ -127,62 +119,17 @@ impl<Q, A> Together<Q, A> {
         }
     }
 
-    /// Takes questions that wait, as long as they are `welcome`.
-    pub(super) fn take(&self, mut welcome: impl FnMut(&Q) -> bool) -> Taken<Q, A> {
-        let (mut taken, mut waiting) = (Vec::new(), self.waiting());
-        while waiting.front().is_some_and(|next| welcome(&next.question)) {
-            taken.extend(waiting.pop_front());
-        }
-        Taken(taken)
-    }
-
     fn waiting(&self) -> MutexGuard<'_, VecDeque<Asked<Q, A>>> {
         self.waiting.lock().expect("nothing panics while the questions are open")
     }
 }
 
-impl<Q, A> Taken<Q, A> {
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Returns the questions.
-    pub(super) fn questions(&mut self) -> Vec<&mut Q> {
-        self.0.iter_mut().map(|asked| &mut asked.question).collect()
-    }
-
-    /// Tells the answers to the first of them.
-    pub(super) fn tell(&mut self, answers: Answer<Vec<A>>) {
-        match answers {
-            Ok(answers) => {
-                for (asked, answer) in self.0.drain(..answers.len()).zip(answers) {
-                    // Whoever has stopped waiting does not want to know.
-                    let _ = asked.tell.send(Ok(answer));
-                }
-            }
-            Err(error) => {
-                for asked in self.0.drain(..) {
-                    let _ = asked.tell.send(Err(error.clone()));
-                }
-            }
-        }
-    }
-}
-
-impl<'a, Q, A> Lead<'a, Q, A> {
+impl<Q, A> Lead<'_, Q, A> {
     /// Waits for the answer of another who has taken the question, and lets others have the turn.
     /// Where several may have it at once, each must answer all that it takes.
     pub(super) async fn told(self) -> Answer<A> {
         drop(self.turn);
         self.told.await.unwrap_or_else(|_| Err(unanswered()))
-    }
-
-    /// Waits, up to a moment, for the answer of another who may take the question.
-    pub(super) async fn told_until(mut self, until: Instant) -> Turn<'a, Q, A> {
-        match tokio::time::timeout_at(until.into(), &mut self.told).await {
-            Ok(answer) => Turn::Told(answer.unwrap_or_else(|_| Err(unanswered()))),
-            Err(_) => Turn::Lead(self),
-        }
     }
 
     /// Waits a little for those who were answered together the last time, to be answered with those
@@ -203,9 +150,9 @@ impl<'a, Q, A> Lead<'a, Q, A> {
             if !welcome(&next.question) && !self.taken.is_empty() {
                 break;
             }
-            self.taken.0.extend(waiting.pop_front());
+            self.taken.extend(waiting.pop_front());
         }
-        self.taken.questions()
+        self.taken.iter_mut().map(|asked| &mut asked.question).collect()
     }
 
     /// Learns that so many of those whose questions were taken are about to ask together again.
@@ -218,9 +165,21 @@ impl<'a, Q, A> Lead<'a, Q, A> {
     /// Tells the answers to the first of the questions that were taken; the others wait again.
     /// Returns this one's own, if it was among them.
     pub(super) fn tell(&mut self, answers: Answer<Vec<A>>) -> Option<Answer<A>> {
-        self.taken.tell(answers);
+        // Whoever has stopped waiting does not want to know.
+        match answers {
+            Ok(answers) => {
+                for (asked, answer) in self.taken.drain(..answers.len()).zip(answers) {
+                    let _ = asked.tell.send(Ok(answer));
+                }
+            }
+            Err(error) => {
+                for asked in self.taken.drain(..) {
+                    let _ = asked.tell.send(Err(error.clone()));
+                }
+            }
+        }
         let mut waiting = self.together.waiting();
-        self.taken.0.drain(..).rev().for_each(|asked| waiting.push_front(asked));
+        self.taken.drain(..).rev().for_each(|asked| waiting.push_front(asked));
         drop(waiting);
         self.told.try_recv().ok()
     }
