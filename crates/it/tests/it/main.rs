@@ -12,6 +12,7 @@ mod differential;
 mod failover;
 mod flow;
 mod house;
+mod looks;
 mod outage;
 mod promises;
 mod ringing;

@@ -1,14 +1,21 @@
 //! What a sink refuses, and that nobody else suffers by it.
 
-use event::{Event, Refusal};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use broker::manner::Manner;
+use event::{Cause, Code, Event, Gauge, Inspection, Nack, Refusal, Topics};
+use tokio::time::sleep;
 
 use crate::quay::Quay;
 use crate::suite::passage::{
-    Passage, Reader, all_taken, brief, cause, ids, in_order, manner, name,
+    PATIENCE, Passage, Reader, ack, all_taken, brief, cause, ids, in_order, manner, name, next,
 };
 
 /// Events beyond this are too large to try.
 const TRIED: usize = 32 << 20;
+/// How long to wait between two looks.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// After a refusal, the later events of its key are not offered; other keys go on.
 pub async fn a_refused_event_holds_its_followers_and_nobody_else(quay: &dyn Quay) {
@@ -169,6 +176,41 @@ pub async fn a_look_at_the_broker_claims_no_more_than_is_so(quay: &dyn Quay) {
     }
     sink.probe().await.expect("a broker that is there answers");
     sink.close().await;
+}
+
+/// A look by who has published nothing counts, for the topics that lead there, exactly what such a
+/// broker tells.
+pub async fn a_look_counts_what_waits_and_what_was_given_up(quay: &dyn Quay) {
+    let (passage, told) = (Passage::new(quay).await, quay.traits().levels);
+    if told.is_empty() {
+        return;
+    }
+    all_taken(&passage.sink().await.publish(&passage.events(2, 3)).await);
+    let feed = passage.feed_with(|subscription| subscription.most = 1).await;
+    let first = next(&feed).await;
+    let why = Cause::new(Code::BadEvent, "as the test says");
+    feed.nack(first.handle, Nack::Dead(why)).await.expect("the broker takes a nack");
+    for _ in 0..2 {
+        let delivery = next(&feed).await;
+        ack(&feed, &delivery).await;
+    }
+    feed.close().await;
+    let route = (passage.topic.parse().expect("a topic is a pattern"), true);
+    let manner = Manner { topics: vec![Topics::of(vec![route])], ..manner() };
+    let fresh = quay.sink(manner).await.expect("the options are right");
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let seen = fresh.inspect().await.expect("the broker tells");
+        let of = |gauge| Inspection::total(&seen.levels, gauge);
+        let gauges: BTreeSet<Gauge> = seen.levels.iter().map(|level| level.gauge).collect();
+        let counted = (of(Gauge::Lag), of(Gauge::Dead)) == (Some(3.0), Some(1.0));
+        if counted && gauges.iter().eq(told) {
+            break;
+        }
+        assert!(Instant::now() < until, "it tells {told:?}: {seen:?}");
+        sleep(LOOK).await;
+    }
+    fresh.close().await;
 }
 
 async fn only_the_marker_comes(

@@ -1,0 +1,143 @@
+//! The commands `status` and `doctor`, each a fresh process that has published nothing, see what
+//! real brokers have: the topics that routes lead to, how far a group is, what it has given up.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use broker::manner::{Manner, Subscription};
+use event::{Cause, Code, Delivery, Event, EventId, Feed, Nack};
+use it::process::postbox;
+use it::quay::{Quay, kafka, nats, rabbitmq, redis, rocketmq};
+use it::site::Site;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::time::{sleep, timeout};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+const LOOK: Duration = Duration::from_millis(200);
+
+#[tokio::test]
+async fn of_rocketmq() {
+    let quay = rocketmq::shared().await;
+    let url = &quay.access.url;
+    see(&quay, &format!("kind = \"rocketmq\"\nurl = \"{url}\""), "is not there").await;
+}
+
+#[tokio::test]
+async fn of_kafka() {
+    let quay = kafka::shared().await;
+    see(&quay, &format!("kind = \"kafka\"\nurl = \"{}\"", quay.url), "is not there").await;
+}
+
+#[tokio::test]
+async fn of_rabbitmq() {
+    let quay = rabbitmq::shared().await;
+    let (url, exchange, management) = (&quay.url, &quay.exchange, &quay.management);
+    let sink = format!(
+        "kind = \"rabbitmq\"\nurl = \"{url}\"\nexchange = \"{exchange}\"\n\
+         management = \"{management}\""
+    );
+    see(&quay, &sink, "one member").await;
+}
+
+#[tokio::test]
+async fn of_nats() {
+    let quay = nats::shared().await;
+    see(&quay, &format!("kind = \"nats\"\nurl = \"{}\"", quay.url), "no stream takes").await;
+}
+
+#[tokio::test]
+async fn of_redis() {
+    let quay = redis::shared().await;
+    see(&quay, &format!("kind = \"redis\"\nurl = \"{}\"", quay.url), "is not there yet").await;
+}
+
+/// Publishes five events, of which one is given up and one taken in, and looks. One route names
+/// the topic by a pattern, another a topic that is not there, of which the doctor says `missing`.
+async fn see(quay: &dyn Quay, sink: &str, missing: &str) {
+    let group = format!("group-{}", EventId::new());
+    let topic = quay.topic(&group).await.unwrap();
+    let event = |n: usize| Event::new(&*topic, "Counted", "{}").key(n.to_string());
+    let events: Vec<Event> = (0..5).map(event).collect();
+    let publisher = quay.sink(Manner::new("it")).await.unwrap();
+    assert!(publisher.publish(&events).await.iter().all(Result::is_ok));
+    let subscription = Subscription { most: 1, ..Subscription::new(&*group, &[&*topic]) };
+    let feed = quay.feed(subscription).await.unwrap();
+    let why = Cause::new(Code::BadEvent, "as the test says");
+    feed.nack(next(&feed).await.handle, Nack::Dead(why)).await.unwrap();
+    feed.ack(next(&feed).await.handle).await.unwrap();
+    feed.close().await;
+
+    let place = Place::new(sink, &topic).await;
+    let until = Instant::now() + PATIENCE;
+    // What a broker counts is told a moment later.
+    let levels = loop {
+        let told: Value = serde_json::from_str(&place.run(&["status", "--json"])).unwrap();
+        let levels = told["sinks"][0]["levels"].as_array().cloned().unwrap_or_default();
+        let of = |gauge: &str| sum(&levels, gauge);
+        if (of("lag"), of("dead")) == (Some(3.0), Some(1.0)) {
+            break levels;
+        }
+        assert!(Instant::now() < until, "{told}");
+        sleep(LOOK).await;
+    };
+    let named = |level: &Value| level["topic"].as_str().is_some_and(|name| name.contains(&*topic));
+    assert!(levels.iter().any(|level| level["gauge"] == "lag" && named(level)), "{levels:?}");
+    let table = place.run(&["status"]);
+    let row = table.lines().find(|line| line.starts_with("there")).expect("a row of the sink");
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!((cells[3], cells[5]), ("3", "1"), "{table}");
+    let said = place.run(&["doctor"]);
+    let line = |what: &str| said.lines().find(|line| line.contains(what)).unwrap_or_default();
+    let lag = line("sink there: lag");
+    assert!(lag.contains("3 not taken in yet") && lag.contains(&*topic), "{said}");
+    assert!(line("sink there: dead").contains("1 given up"), "{said}");
+    assert!(said.contains(missing), "{said}");
+}
+
+async fn next(feed: &Arc<dyn Feed>) -> Delivery {
+    let asking = async {
+        loop {
+            if let Ok(Some(delivery)) = feed.next(LOOK).await {
+                return delivery;
+            }
+        }
+    };
+    timeout(PATIENCE, asking).await.expect("an event comes")
+}
+
+fn sum(levels: &[Value], gauge: &str) -> Option<f64> {
+    let of = levels.iter().filter(|level| level["gauge"] == gauge);
+    of.map(|level| level["value"].as_f64().expect("a value")).reduce(|one, other| one + other)
+}
+
+/// A config, and where it is.
+struct Place {
+    folder: TempDir,
+    _site: Site,
+}
+
+impl Place {
+    async fn new(sink: &str, topic: &str) -> Place {
+        let (folder, site) = (tempfile::tempdir().unwrap(), Site::new().await.unwrap());
+        let (file, start) = (site.file(), &topic[..topic.len() - 1]);
+        let text = format!(
+            "[outbox.orders]\nurl = \"sqlite:{}\"\n[sink.there]\n{sink}\n\
+             [[route]]\ntopic = \"{start}*\"\nsink = \"there\"\n\
+             [[route]]\ntopic = \"nobody-made-{topic}\"\nsink = \"there\"\n\
+             [admin]\noff = true\n",
+            file.display()
+        );
+        std::fs::write(folder.path().join("postbox.toml"), text).unwrap();
+        Place { folder, _site: site }
+    }
+
+    fn run(&self, args: &[&str]) -> String {
+        let mut command = Command::new(postbox().unwrap());
+        command.args(args).args(["-c", "postbox.toml"]).current_dir(self.folder.path());
+        let done = command.output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stdout).unwrap()
+    }
+}
