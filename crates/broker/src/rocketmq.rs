@@ -1,10 +1,11 @@
-//! RocketMQ 5 over gRPC, through its proxy, with a thin client of our own. Only SEND_OK is a
-//! receipt.
+//! RocketMQ 5 over gRPC, through its proxy, or its brokers without one; with thin clients of our
+//! own. Only SEND_OK is a receipt.
 //!
 //! It never tries again by itself, and never makes a topic or a group.
 
 mod address;
 mod batch;
+mod common;
 mod feed;
 mod inspect;
 mod letter;
@@ -18,9 +19,15 @@ mod topics;
 mod wire;
 mod witness;
 
-use event::{Durability, Gauge, Secret};
+use std::sync::Arc;
+
+#[cfg(not(feature = "rocketmq-remoting"))]
+use event::Code;
+use event::{Cause, Durability, Gauge, Secret, Sink};
 
 pub use self::feed::RocketMqFeed;
+#[cfg(feature = "rocketmq-remoting")]
+pub use self::remoting::RocketMqRemoting;
 pub use self::sink::RocketMq;
 #[doc(hidden)]
 pub use self::wire::v2;
@@ -38,10 +45,13 @@ pub const TRAITS: Traits = Traits {
     ordered: true,
     counts: true,
     leases: true,
-    levels: &[Gauge::Lag, Gauge::Dead, Gauge::Disk],
+    levels: &[Gauge::Lag, Gauge::Retry, Gauge::Dead, Gauge::Disk],
 };
 
-/// How a topic was made, which its broker checks.
+/// How its brokers differ without a proxy, by which nothing is consumed here.
+pub const REMOTING_TRAITS: Traits = Traits { kind: "rocketmq+remoting", ..TRAITS };
+
+/// How a topic was made, which a proxy checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shape {
     /// `FIFO`: order per key; the key is the message group.
@@ -53,11 +63,12 @@ pub enum Shape {
     Delay,
 }
 
-/// Where a proxy is, and how to be let in.
+/// Where a proxy is, or where name servers are, and how to be let in.
 #[derive(Clone, Debug)]
 pub struct Access {
     /// `rocketmq://HOST:PORT,HOST:PORT` or `rocketmq+tls://…`; behind it `?nameserver=HOST:PORT`,
-    /// if the settings of brokers shall be looked at.
+    /// if the settings of brokers shall be looked at. Without a proxy,
+    /// `rocketmq+remoting://HOST:PORT,HOST:PORT` or `rocketmq+remoting+tls://…` of name servers.
     pub url: String,
     /// Access key and secret key.
     pub keys: Option<(String, Secret)>,
@@ -66,7 +77,7 @@ pub struct Access {
 /// Where and how events are published.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The proxy.
+    /// The proxy, or the name servers.
     pub access: Access,
     /// The topic; what RocketMQ does not allow in a name becomes `_`.
     pub topic: Naming,
@@ -74,4 +85,19 @@ pub struct Options {
     pub shape: Shape,
     /// What all sinks are told.
     pub manner: Manner,
+}
+
+/// Makes the sink that the url asks for. Nothing is connected yet.
+pub fn sink(options: Options) -> Result<Arc<dyn Sink>, Cause> {
+    if !address::is_remoting(&options.access.url) {
+        return Ok(Arc::new(RocketMq::new(options)?));
+    }
+    #[cfg(feature = "rocketmq-remoting")]
+    return Ok(Arc::new(RocketMqRemoting::new(options)?));
+    #[cfg(not(feature = "rocketmq-remoting"))]
+    Err(Cause::new(
+        Code::ConfigInvalid,
+        "url: this build publishes through a proxy only; build it with the feature \
+         rocketmq-remoting, or write rocketmq://HOST:PORT of a proxy",
+    ))
 }

@@ -1,4 +1,4 @@
-//! From the url of a config to the addresses of proxies, and of name servers if it tells them.
+//! From the url of a config to the addresses of proxies, or of name servers, or of both.
 
 use event::{Cause, Code};
 
@@ -16,6 +16,13 @@ pub(super) struct Places {
 const PLAIN: &str = "rocketmq://";
 const TLS: &str = "rocketmq+tls://";
 const NAMES: &str = "nameserver=";
+const REMOTING: &str = "rocketmq+remoting://";
+const REMOTING_TLS: &str = "rocketmq+remoting+tls://";
+
+/// Tells whether a url leads to brokers without a proxy.
+pub(super) fn is_remoting(url: &str) -> bool {
+    url.starts_with(REMOTING) || url.starts_with(REMOTING_TLS)
+}
 
 /// Reads `rocketmq://HOST:PORT,HOST:PORT?nameserver=HOST:PORT,HOST:PORT`. No text of an error
 /// repeats what it read.
@@ -23,6 +30,7 @@ pub(super) fn read(url: &str) -> Result<Places, Cause> {
     let (rest, tls) = match (url.strip_prefix(PLAIN), url.strip_prefix(TLS)) {
         (Some(rest), _) => (rest, false),
         (_, Some(rest)) => (rest, true),
+        _ if is_remoting(url) => return Err(wrong("without a proxy events can only be published")),
         _ => return Err(wrong("it must begin with rocketmq:// or rocketmq+tls://")),
     };
     let (hosts, query) = rest.split_once('?').map_or((rest, None), |(rest, it)| (rest, Some(it)));
@@ -33,6 +41,20 @@ pub(super) fn read(url: &str) -> Result<Places, Cause> {
         Some(None) => return Err(wrong("behind the hosts only ?nameserver=HOST:PORT may stand")),
     };
     Ok(Places { proxies, tls, names })
+}
+
+/// Reads `rocketmq+remoting://HOST:PORT,HOST:PORT`, the name servers, and whether to speak TLS.
+#[cfg(feature = "rocketmq-remoting")]
+pub(super) fn read_names(url: &str) -> Result<(Vec<String>, bool), Cause> {
+    let (hosts, tls) = match (url.strip_prefix(REMOTING), url.strip_prefix(REMOTING_TLS)) {
+        (Some(hosts), _) => (hosts, false),
+        (_, Some(hosts)) => (hosts, true),
+        _ => return Err(wrong("it must begin with rocketmq+remoting://")),
+    };
+    if hosts.contains('?') {
+        return Err(wrong("behind name servers nothing may stand"));
+    }
+    Ok((several(hosts.strip_suffix('/').unwrap_or(hosts))?, tls))
 }
 
 fn several(hosts: &str) -> Result<Vec<String>, Cause> {
@@ -55,7 +77,8 @@ fn one(host: &str) -> Result<String, Cause> {
 }
 
 fn wrong(what: &str) -> Cause {
-    let example = "write for example rocketmq://127.0.0.1:8081, the address of a proxy";
+    let example = "write for example rocketmq://127.0.0.1:8081, the address of a proxy, or \
+                   rocketmq+remoting://127.0.0.1:9876, that of a name server";
     Cause::new(Code::ConfigInvalid, format_args!("url: {what}; {example}"))
 }
 
@@ -69,6 +92,26 @@ mod tests {
         assert_eq!(plain.proxies, ["a:1", "[::1]:2"]);
         assert_eq!((plain.tls, plain.names), (false, vec!["n:3".to_owned(), "m:4".to_owned()]));
         assert!(read("rocketmq+tls://a:1").unwrap().tls);
+    }
+
+    #[cfg(feature = "rocketmq-remoting")]
+    #[test]
+    fn without_a_proxy_the_hosts_are_name_servers() {
+        let plain = read_names("rocketmq+remoting://n:1,[::1]:2/").unwrap();
+        assert_eq!(plain, (vec!["n:1".to_owned(), "[::1]:2".to_owned()], false));
+        assert!(read_names("rocketmq+remoting+tls://n:1").unwrap().1);
+        assert!(is_remoting("rocketmq+remoting+tls://n:1") && !is_remoting("rocketmq://n:1"));
+        for url in [
+            "rocketmq://canary:1",
+            "rocketmq+remoting://canary",
+            "rocketmq+remoting://a:1?nameserver=canary:1",
+            "rocketmq+remoting://me:canary@a:1",
+        ] {
+            let cause = read_names(url).unwrap_err();
+            assert!(!cause.detail.contains("canary"), "{cause}");
+        }
+        let cause = read("rocketmq+remoting://n:1").unwrap_err();
+        assert!(cause.detail.contains("only be published"), "{cause}");
     }
 
     #[test]

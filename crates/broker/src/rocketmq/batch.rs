@@ -30,13 +30,13 @@ pub(super) async fn publish(sink: &RocketMq, events: &[Event]) -> Vec<Answer> {
     let mut answers = vec![Err(Refusal::Held); events.len()];
     let mut letters = Vec::with_capacity(events.len());
     for (place, event) in events.iter().enumerate() {
-        match sink.letters.write(event) {
+        match sink.common.letters.write(event) {
             Ok(letter) => letters.push((place, letter)),
             Err(cause) => answers[place] = Err(Refusal::Reject(cause)),
         }
     }
     let down = Mutex::new(None);
-    let until = Instant::now() + sink.until.patience;
+    let until = Instant::now() + sink.common.until.patience;
     let mut running: FuturesUnordered<_> =
         requests(letters).into_iter().map(|request| one(sink, request, until, &down)).collect();
     while let Some(done) = running.next().await {
@@ -101,9 +101,9 @@ async fn offer(
     let known = || down.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let pass = tokio::select! {
         biased;
-        () = sink.until.stop.cancelled() => return Err(Refusal::Held),
+        () = sink.common.until.stop.cancelled() => return Err(Refusal::Held),
         () = sleep_until(until) => return Err(Refusal::Held),
-        pass = sink.gate.enter() => pass,
+        pass = sink.common.gate.enter() => pass,
     };
     if let Some(cause) = known() {
         return Err(Refusal::Down(cause));

@@ -3,20 +3,27 @@
 //! A proxy tells nothing of this. The url may name a name server; it knows the brokers, and they
 //! tell by the old protocol. What cannot be known counts as the least.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use event::{Durability, Finding, Grade, Inspection};
+use futures_util::future::join_all;
 use serde_json::Value;
 
+use super::Shape;
+use super::common::Common;
 use super::levels;
 use super::remoting::{Desk, Silence, mended};
-use super::sink::RocketMq;
 
 const CLUSTER: i32 = 106;
 const CONFIG: i32 = 26;
+const TOPICS: i32 = 206;
 
-/// Topics that are looked at, at the most.
-const MOST: usize = 16;
+/// How the names of topics begin that RocketMQ keeps its own things in.
+const OWN: &str = "rmq_sys_";
+
+/// How long a broker may take to tell one thing of its load.
+const TELL: Duration = Duration::from_secs(3);
 
 /// A broker waits so long for its disk, unless it says otherwise.
 const FLUSH_TIMEOUT: u128 = 5000;
@@ -24,9 +31,25 @@ const FLUSH_TIMEOUT: u128 = 5000;
 type Settings = BTreeMap<String, String>;
 
 /// Looks at everything that can be known.
-pub(super) async fn inspect(sink: &RocketMq) -> Inspection {
+pub(super) async fn inspect(sink: &Common) -> Inspection {
+    let (mut seen, desks) = judged(sink).await;
+    if !desks.is_empty() {
+        let (topics, all) = topics(sink, &mut seen).await;
+        levels::disk(&desks, &mut seen).await;
+        levels::groups(&desks, topics, &all, &sink.rounds, &mut seen).await;
+    }
+    seen
+}
+
+/// Looks at the settings only.
+pub(super) async fn worth(sink: &Common) -> Inspection {
+    judged(sink).await.0
+}
+
+/// Judges the settings; returns the brokers that tell, too.
+async fn judged(sink: &Common) -> (Inspection, Vec<Desk>) {
     let mut seen = Inspection::of(Durability::BestEffort);
-    if sink.places.names.is_empty() {
+    if sink.names.is_empty() {
         seen.findings.push(Finding::new(
             Grade::Warn,
             "flush and replication",
@@ -34,25 +57,32 @@ pub(super) async fn inspect(sink: &RocketMq) -> Inspection {
              best-effort: write the name server into the url, ?nameserver=HOST:9876",
         ));
         patience(sink, FLUSH_TIMEOUT, &mut seen);
-        return seen;
+        return (seen, Vec::new());
     }
-    match masters(sink).await {
+    let desks = match masters(sink).await {
         Ok(masters) => of_brokers(sink, &masters, &mut seen).await,
-        Err(silence) => seen.findings.push(Finding::new(
-            Grade::Warn,
-            "name server",
-            format!("no name server of the url tells the brokers: {silence}"),
-        )),
-    }
-    seen
+        Err(silence) => {
+            let detail = format!("no name server of the url tells the brokers: {silence}");
+            seen.findings.push(Finding::new(Grade::Warn, "name server", detail));
+            Vec::new()
+        }
+    };
+    (seen, desks)
 }
 
-async fn of_brokers(sink: &RocketMq, masters: &[(String, String)], seen: &mut Inspection) {
+async fn of_brokers(
+    sink: &Common,
+    masters: &[(String, String)],
+    seen: &mut Inspection,
+) -> Vec<Desk> {
     let mut class = None;
     let mut desks = Vec::new();
-    for (name, address) in masters {
+    let asking = masters.iter().map(|(_, address)| async {
         let desk = desk(sink, address);
         let told = desk.ask(CONFIG, &[], b"").await.map(|body| settings(&body));
+        (Desk { patience: desk.patience.min(TELL), ..desk }, told)
+    });
+    for ((name, _), (desk, told)) in masters.iter().zip(join_all(asking).await) {
         let found = match told {
             Ok(settings) => {
                 let (found, findings) = judge(name, &settings);
@@ -71,11 +101,50 @@ async fn of_brokers(sink: &RocketMq, masters: &[(String, String)], seen: &mut In
         class = Some(class.map_or(found, |least: Durability| least.min(found)));
     }
     seen.durability = class.unwrap_or(Durability::BestEffort);
-    levels::disk(&desks, seen).await;
-    let topics: Vec<String> = sink.topics.all().into_iter().take(MOST).collect();
-    for topic in &topics {
-        levels::groups(&desks, topic, seen).await;
+    desks
+}
+
+/// Returns the topics that events go to, and all that there are; says which of them are missing.
+async fn topics(sink: &Common, seen: &mut Inspection) -> (BTreeSet<String>, BTreeSet<String>) {
+    let mut topics: BTreeSet<String> = sink.topics.all().into_iter().collect();
+    let all = match names(sink, TOPICS).await {
+        Ok(body) => read_topics(&body),
+        Err(silence) => {
+            let detail = format!("no name server of the url tells the topics: {silence}");
+            seen.findings.push(Finding::new(Grade::Warn, "name server", detail));
+            topics.extend(sink.leads.exact());
+            return (topics, BTreeSet::new());
+        }
+    };
+    for topic in sink.leads.exact() {
+        if !all.contains(&topic) {
+            let detail = format!(
+                "it is not there, and its events back off until it is made: mqadmin updateTopic -c \
+                 CLUSTER -t {topic} -a +message.type={}",
+                kind(sink.letters.shape)
+            );
+            seen.findings.push(Finding::new(Grade::Warn, format!("topic {topic}"), detail));
+        }
     }
+    let own = |name: &&String| !name.starts_with('%') && !name.to_lowercase().starts_with(OWN);
+    let led = all.iter().filter(own).filter(|name| sink.leads.has(name));
+    topics.extend(led.cloned());
+    (topics, all)
+}
+
+/// Returns how RocketMQ calls a shape of topics.
+fn kind(shape: Shape) -> &'static str {
+    match shape {
+        Shape::Fifo => "FIFO",
+        Shape::Normal => "NORMAL",
+        Shape::Delay => "DELAY",
+    }
+}
+
+fn read_topics(body: &[u8]) -> BTreeSet<String> {
+    let table: Value = serde_json::from_slice(body).unwrap_or_default();
+    let names = table["topicList"].as_array().into_iter().flatten();
+    names.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// Says what the settings of one broker are worth.
@@ -140,7 +209,7 @@ fn flush_timeout(settings: &Settings) -> u128 {
     told.unwrap_or(FLUSH_TIMEOUT)
 }
 
-fn patience(sink: &RocketMq, flush: u128, seen: &mut Inspection) {
+fn patience(sink: &Common, flush: u128, seen: &mut Inspection) {
     let own = sink.timeout.as_millis();
     if own <= flush {
         let detail = format!(
@@ -152,11 +221,17 @@ fn patience(sink: &RocketMq, flush: u128, seen: &mut Inspection) {
 }
 
 /// Asks the name servers for the masters: name and address of each.
-pub(super) async fn masters(sink: &RocketMq) -> Result<Vec<(String, String)>, Silence> {
+pub(super) async fn masters(sink: &Common) -> Result<Vec<(String, String)>, Silence> {
+    let body = names(sink, CLUSTER).await?;
+    Ok(read_masters(&String::from_utf8_lossy(&body)))
+}
+
+/// Asks the name servers for one thing, until one tells.
+async fn names(sink: &Common, what: i32) -> Result<Vec<u8>, Silence> {
     let mut last = Silence::Unreached("none is named".to_owned());
-    for address in &sink.places.names {
-        match desk(sink, address).ask(CLUSTER, &[], b"").await {
-            Ok(body) => return Ok(read_masters(&String::from_utf8_lossy(&body))),
+    for address in &sink.names {
+        match desk(sink, address).ask(what, &[], b"").await {
+            Ok(body) => return Ok(body),
             Err(silence) => last = silence,
         }
     }
@@ -172,9 +247,9 @@ fn read_masters(body: &str) -> Vec<(String, String)> {
     brokers.filter_map(master).collect()
 }
 
-pub(super) fn desk(sink: &RocketMq, address: &str) -> Desk {
-    let keys = sink.access.keys.clone();
-    Desk { address: address.to_owned(), keys, patience: sink.timeout }
+pub(super) fn desk(sink: &Common, address: &str) -> Desk {
+    let (keys, trust) = (sink.keys.clone(), sink.trust.clone());
+    Desk { address: address.to_owned(), keys, trust, patience: sink.timeout }
 }
 
 fn settings(body: &[u8]) -> Settings {
@@ -240,5 +315,12 @@ mod tests {
             "brokerName":"a"},"slave":{"brokerAddrs":{1:"127.0.0.1:3"}}}}"#;
         assert_eq!(read_masters(told), [("a".to_owned(), "127.0.0.1:1".to_owned())]);
         assert!(read_masters("nonsense").is_empty());
+    }
+
+    #[test]
+    fn topics_are_read_from_what_a_name_server_tells() {
+        let told = br#"{"brokerAddr":null,"topicList":["a","%RETRY%g"]}"#;
+        assert_eq!(read_topics(told), ["%RETRY%g", "a"].map(str::to_owned).into());
+        assert!(read_topics(b"nonsense").is_empty());
     }
 }

@@ -1,8 +1,25 @@
-//! The old protocol of RocketMQ, one call at a time: only name servers and brokers tell settings,
-//! and only by it.
+//! The old protocol of RocketMQ, which name servers and brokers speak: here one call at a time, for
+//! what is asked now and then. Only they tell settings and routes, and only by it.
 //!
-//! It is asked now and then by a look at a destination, never for an event.
+//! Events go by a `link`, many at once.
 
+#[cfg(feature = "rocketmq-remoting")]
+mod link;
+#[cfg(feature = "rocketmq-remoting")]
+mod parcel;
+#[cfg(feature = "rocketmq-remoting")]
+mod plan;
+#[cfg(feature = "rocketmq-remoting")]
+mod refusal;
+#[cfg(feature = "rocketmq-remoting")]
+mod route;
+#[cfg(feature = "rocketmq-remoting")]
+mod routes;
+#[cfg(feature = "rocketmq-remoting")]
+mod sink;
+mod trust;
+
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -11,10 +28,12 @@ use base64::engine::general_purpose::STANDARD;
 use event::Secret;
 use serde_json::{Value, json};
 use thiserror::Error;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
+#[cfg(feature = "rocketmq-remoting")]
+pub use self::sink::RocketMqRemoting;
+pub use self::trust::Trust;
 use super::stamp::sign;
 
 /// The largest answer that is read.
@@ -27,6 +46,8 @@ pub struct Desk {
     pub address: String,
     /// Access key and secret key.
     pub keys: Option<(String, Secret)>,
+    /// Whom to trust; without it nothing is encrypted.
+    pub trust: Option<Trust>,
     /// How long one call may take.
     pub patience: Duration,
 }
@@ -77,35 +98,58 @@ impl Desk {
         fields: &[(&str, &str)],
         body: &[u8],
     ) -> std::io::Result<(Value, Vec<u8>)> {
-        let header = json!({
-            "code": code, "language": "JAVA", "version": 505, "opaque": 1, "flag": 0,
-            "serializeTypeCurrentRPC": "JSON", "extFields": self.signed(fields, body),
-        });
-        let mut stream = TcpStream::connect(&self.address).await?;
-        stream.write_all(&frame(header.to_string().as_bytes(), body)).await?;
-        let length = usize::try_from(stream.read_u32().await?).unwrap_or(usize::MAX);
-        if !(4..=LARGEST).contains(&length) {
-            return Err(std::io::ErrorKind::InvalidData.into());
-        }
-        let mut answer = vec![0; length];
-        stream.read_exact(&mut answer).await?;
-        read(&answer).ok_or_else(|| std::io::ErrorKind::InvalidData.into())
-    }
-
-    fn signed(&self, fields: &[(&str, &str)], body: &[u8]) -> BTreeMap<String, String> {
-        let own = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let mut fields: BTreeMap<String, String> = own.collect();
-        if let Some((access, secret)) = &self.keys {
-            fields.insert("AccessKey".to_owned(), access.clone());
-            let values = fields.values().flat_map(|value| value.bytes());
-            let content: Vec<u8> = values.chain(body.iter().copied()).collect();
-            fields.insert("Signature".to_owned(), STANDARD.encode(sign(secret, &content)));
-        }
-        fields
+        let mut stream = trust::connect(&self.address, self.trust.as_ref()).await?;
+        stream.write_all(&request(code, 1, fields, body, self.keys.as_ref())).await?;
+        next(&mut stream).await
     }
 }
 
-pub(super) fn frame(header: &[u8], body: &[u8]) -> Vec<u8> {
+/// Writes a request; its answer carries the same number.
+pub(super) fn request(
+    code: i32,
+    number: i32,
+    fields: &[(&str, &str)],
+    body: &[u8],
+    keys: Option<&(String, Secret)>,
+) -> Vec<u8> {
+    let header = json!({
+        "code": code, "language": "JAVA", "version": 505, "opaque": number, "flag": 0,
+        "serializeTypeCurrentRPC": "JSON", "extFields": signed(fields, body, keys),
+    });
+    frame(header.to_string().as_bytes(), body)
+}
+
+/// Reads the next answer.
+pub(super) async fn next(
+    stream: &mut (impl AsyncRead + Unpin),
+) -> std::io::Result<(Value, Vec<u8>)> {
+    let length = usize::try_from(stream.read_u32().await?).unwrap_or(usize::MAX);
+    if !(4..=LARGEST).contains(&length) {
+        return Err(std::io::ErrorKind::InvalidData.into());
+    }
+    let mut answer = vec![0; length];
+    stream.read_exact(&mut answer).await?;
+    read(&answer).ok_or_else(|| std::io::ErrorKind::InvalidData.into())
+}
+
+fn signed<'a>(
+    fields: &[(&'a str, &'a str)],
+    body: &[u8],
+    keys: Option<&'a (String, Secret)>,
+) -> BTreeMap<&'a str, Cow<'a, str>> {
+    let own = fields.iter().map(|(name, value)| (*name, Cow::from(*value)));
+    let mut fields: BTreeMap<&str, Cow<'_, str>> = own.collect();
+    if let Some((access, secret)) = keys {
+        fields.insert("AccessKey", Cow::from(access.as_str()));
+        let values = fields.values().flat_map(|value| value.bytes());
+        let content: Vec<u8> = values.chain(body.iter().copied()).collect();
+        fields.insert("Signature", Cow::from(STANDARD.encode(sign(secret, &content))));
+    }
+    fields
+}
+
+/// Puts lengths before a header and a body.
+pub fn frame(header: &[u8], body: &[u8]) -> Vec<u8> {
     let long = |length: usize| u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
     let whole = 4 + header.len() + body.len();
     [&long(whole), &long(header.len()), header, body].concat()
@@ -113,7 +157,7 @@ pub(super) fn frame(header: &[u8], body: &[u8]) -> Vec<u8> {
 
 /// Reads what follows the length: three bytes of the header's length behind one that says how the
 /// header is written, the header, the body.
-pub(super) fn read(answer: &[u8]) -> Option<(Value, Vec<u8>)> {
+pub fn read(answer: &[u8]) -> Option<(Value, Vec<u8>)> {
     let (length, rest) = answer.split_first_chunk::<4>()?;
     let length = usize::try_from(u32::from_be_bytes(*length) & 0x00ff_ffff).ok()?;
     let header = serde_json::from_slice(rest.get(..length)?).ok()?;
@@ -178,11 +222,11 @@ mod tests {
     #[test]
     fn a_signature_is_over_the_values_in_the_order_of_their_names() {
         let keys = Some(("me".to_owned(), Secret::new("key")));
-        let address = "127.0.0.1:1".to_owned();
-        let desk = Desk { address, keys, patience: Duration::from_secs(1) };
-        let fields = desk.signed(&[("topic", "t"), ("a", "1")], b"body");
+        let fields = signed(&[("topic", "t"), ("a", "1")], b"body", keys.as_ref());
+        let (address, patience) = ("127.0.0.1:1".to_owned(), Duration::from_secs(1));
         let right = STANDARD.encode(sign(&Secret::new("key"), b"me1tbody"));
         assert_eq!(fields["Signature"], right);
+        let desk = Desk { address, keys, trust: None, patience };
         assert!(!format!("{desk:?}").contains("key\""), "{desk:?}");
     }
 

@@ -4,69 +4,40 @@
 //! group, and a later one overtook an earlier one. Normal events share requests (see `batch`).
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use event::{Answer, Cause, Code, Event, Inspection, Receipt, Refusal, Sink};
 use tokio::time::{Instant, timeout};
 
 use super::address::{self, Places};
-use super::letter::Letters;
+use super::common::Common;
 use super::refusal::{self, Absence};
-use super::topics::Topics;
 use super::wire::{Line, resource, v2};
 use super::witness::{self, Witness};
-use super::{Access, Options, Shape, batch, inspect};
-use crate::gate::Gate;
-use crate::keyed::{self, Offered, Until};
+use super::{Options, Shape, batch, inspect};
+use crate::keyed::{self, Offered};
 use crate::width::Signal;
 
 /// Publishes events.
 pub struct RocketMq {
-    pub(super) access: Access,
-    pub(super) places: Places,
-    pub(super) timeout: Duration,
-    pub(super) topics: Topics,
+    pub(super) common: Common,
     pub(super) witness: Witness,
-    pub(super) letters: Letters,
-    pub(super) until: Until,
-    pub(super) gate: Arc<Gate>,
     line: Line,
-    /// Whether it was told that copies are missing; told once, until all is well again.
-    alone: AtomicBool,
 }
 
 impl RocketMq {
     /// Checks the options. Nothing is connected yet.
     pub fn new(options: Options) -> Result<RocketMq, Cause> {
-        let Options { access, topic, shape, manner } = options;
-        let places = address::read(&access.url)?;
-        if manner.timeout.is_zero() {
-            return Err(Cause::new(Code::ConfigInvalid, "timeout: it must be longer than 0"));
-        }
-        let line = Line::new(&access, &places, manner.timeout)?;
-        let destination = format!("rocketmq://{}", places.proxies.join(","));
-        let gate = manner.gates.of(&destination, manner.concurrency);
-        let (until, timeout) = (manner.until(), manner.timeout);
-        let letters = Letters { source: manner.source, topic, shape };
-        Ok(RocketMq {
-            access,
-            places,
-            timeout,
-            topics: Topics::default(),
-            witness: Witness::default(),
-            letters,
-            until,
-            gate,
-            line,
-            alone: AtomicBool::new(false),
-        })
+        let places = address::read(&options.access.url)?;
+        let line = Line::new(&options.access, &places, options.manner.timeout)?;
+        let Places { proxies, names, .. } = places;
+        let destination = format!("rocketmq://{}", proxies.join(","));
+        let common = Common::new(options, &destination, names, None)?;
+        Ok(RocketMq { common, witness: Witness::default(), line })
     }
 
     async fn offer(&self, event: &Event) -> Offered {
-        match self.letters.write(event) {
+        match self.common.letters.write(event) {
             Ok(letter) => self.post(vec![letter]).await,
             Err(cause) => (Err(Refusal::Reject(cause)), Signal::Silent),
         }
@@ -76,7 +47,7 @@ impl RocketMq {
     pub(super) async fn post(&self, letters: Vec<v2::Message>) -> Offered {
         let topic = letters.first().and_then(|letter| letter.topic.as_ref());
         let topic = topic.map(|topic| topic.name.clone()).unwrap_or_default();
-        self.topics.offered(&topic);
+        self.common.topics.offered(&topic);
         let began = Instant::now();
         let answer = self.send(letters, &topic).await;
         let signal = match &answer {
@@ -90,7 +61,7 @@ impl RocketMq {
         let mut call = self.line.call();
         let host = self.line.host(call.turn);
         let request = v2::SendMessageRequest { messages: letters };
-        let response = match timeout(self.timeout, call.client.send_message(request)).await {
+        let response = match timeout(self.common.timeout, call.client.send_message(request)).await {
             Ok(Ok(response)) => response.into_inner(),
             Ok(Err(status)) => {
                 self.line.leave(call.turn);
@@ -98,7 +69,7 @@ impl RocketMq {
             }
             Err(_) => {
                 self.line.leave(call.turn);
-                return Err(refusal::silent(host, self.timeout));
+                return Err(refusal::silent(host, self.common.timeout));
             }
         };
         let answer = self.read(response, topic).await;
@@ -123,21 +94,14 @@ impl RocketMq {
             let nothing = "it may have arrived: the proxy answered without a result";
             return Err(Refusal::Unknown(Cause::new(Code::SinkBroken, nothing)));
         };
-        self.topics.worked(topic);
-        if self.alone.swap(false, Ordering::Relaxed) {
-            tracing::info!("RocketMQ has a second copy of new events again");
-        }
+        self.common.kept(topic);
         let broker_id = Some(entry.message_id).filter(|id| !id.is_empty());
         Ok(Receipt { broker_id })
     }
 
     pub(super) async fn judge(&self, status: &v2::Status, topic: &str) -> Refusal {
-        if status.code == refusal::HA_NOT_AVAILABLE && !self.alone.swap(true, Ordering::Relaxed) {
-            tracing::warn!(
-                topic,
-                "RocketMQ has no second copy of new events: its master is alone; events stay \
-                 unsettled until a slave is back"
-            );
+        if status.code == refusal::HA_NOT_AVAILABLE {
+            self.common.uncopied(topic);
         }
         let absence = match refusal::routeless(status) {
             true => witness::absence(self, topic).await,
@@ -152,7 +116,7 @@ impl RocketMq {
         let host = self.line.host(call.turn);
         let endpoints = Some(self.line.endpoints());
         let request = v2::QueryRouteRequest { topic: resource(topic), endpoints };
-        match timeout(self.timeout, call.client.query_route(request)).await {
+        match timeout(self.common.timeout, call.client.query_route(request)).await {
             Ok(Ok(response)) => Ok(response.into_inner()),
             Ok(Err(status)) => {
                 self.line.leave(call.turn);
@@ -160,7 +124,7 @@ impl RocketMq {
             }
             Err(_) => {
                 self.line.leave(call.turn);
-                Err(refusal::silent(host, self.timeout))
+                Err(refusal::silent(host, self.common.timeout))
             }
         }
     }
@@ -168,17 +132,18 @@ impl RocketMq {
 
 impl fmt::Debug for RocketMq {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RocketMq").field("places", &self.places).finish_non_exhaustive()
+        f.debug_struct("RocketMq").field("line", &self.line).finish_non_exhaustive()
     }
 }
 
 #[async_trait]
 impl Sink for RocketMq {
     async fn publish(&self, events: &[Event]) -> Vec<Answer> {
-        match self.letters.shape {
+        match self.common.letters.shape {
             Shape::Normal => batch::publish(self, events).await,
             Shape::Fifo | Shape::Delay => {
-                keyed::publish(events, &self.gate, &self.until, |event| self.offer(event)).await
+                let Common { gate, until, .. } = &self.common;
+                keyed::publish(events, gate, until, |event| self.offer(event)).await
             }
         }
     }
@@ -188,7 +153,7 @@ impl Sink for RocketMq {
     async fn probe(&self) -> Result<(), Refusal> {
         const ANY: &str = "postbox-probe";
         const MOST: usize = 16;
-        let mut topics = self.topics.all();
+        let mut topics = self.common.topics.all();
         let absence = if topics.is_empty() { Absence::Missing } else { Absence::Lost };
         if topics.is_empty() {
             topics.push(ANY.to_owned());
@@ -211,7 +176,12 @@ impl Sink for RocketMq {
 
     async fn inspect(&self) -> Result<Inspection, Refusal> {
         self.probe().await?;
-        Ok(inspect::inspect(self).await)
+        Ok(inspect::inspect(&self.common).await)
+    }
+
+    async fn worth(&self) -> Result<Inspection, Refusal> {
+        self.probe().await?;
+        Ok(inspect::worth(&self.common).await)
     }
 
     async fn close(&self) {
@@ -221,6 +191,9 @@ impl Sink for RocketMq {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
     use rcgen::{CertifiedKey, generate_simple_self_signed};
     use tokio::net::TcpListener;
     use tokio_rustls::TlsAcceptor;
@@ -228,6 +201,7 @@ mod tests {
     use tokio_rustls::rustls::crypto::ring;
     use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
+    use super::super::Access;
     use super::*;
     use crate::manner::{Manner, Naming};
 

@@ -36,11 +36,11 @@ pub(super) struct Witness(Mutex<HashMap<String, (Instant, bool)>>);
 
 /// Says why a topic has no route.
 pub(super) async fn absence(sink: &RocketMq, topic: &str) -> Absence {
-    if sink.topics.has_worked(topic) {
+    if sink.common.topics.has_worked(topic) {
         return Absence::Lost;
     }
     let asked = sink.witness.is_missing(sink, topic);
-    match timeout(PATIENCE.min(sink.timeout), asked).await {
+    match timeout(PATIENCE.min(sink.common.timeout), asked).await {
         Ok(true) => Absence::Missing,
         Ok(false) | Err(_) => Absence::Dark,
     }
@@ -64,12 +64,12 @@ impl Witness {
 
 /// Asks the name servers; none may be known, or none may answer.
 async fn by_names(sink: &RocketMq, topic: &str) -> Option<bool> {
-    for address in &sink.places.names {
-        match inspect::desk(sink, address).ask(ROUTE, &[("topic", topic)], b"").await {
+    for address in &sink.common.names {
+        match inspect::desk(&sink.common, address).ask(ROUTE, &[("topic", topic)], b"").await {
             // The proxy remembers for a while that there was none.
             Ok(_) => return Some(false),
             Err(Silence::Refused { code: NO_ROUTE, .. }) => {
-                let masters = inspect::masters(sink).await.ok()?;
+                let masters = inspect::masters(&sink.common).await.ok()?;
                 return Some(!masters.is_empty());
             }
             Err(_) => {}
@@ -80,7 +80,7 @@ async fn by_names(sink: &RocketMq, topic: &str) -> Option<bool> {
 
 /// Asks the proxy for the routes of other topics.
 async fn by_others(sink: &RocketMq, topic: &str) -> bool {
-    for other in sink.topics.others(topic).into_iter().take(MOST) {
+    for other in sink.common.topics.others(topic).into_iter().take(MOST) {
         let told = sink.route(&other).await;
         let status = told.ok().and_then(|wire::v2::QueryRouteResponse { status, .. }| status);
         if status.is_some_and(|status| status.code == refusal::OK) {
@@ -153,7 +153,7 @@ mod tests {
     async fn a_topic_that_has_worked_is_never_missing_while_the_process_lives() {
         let (address, _serving) = names("nothing", MASTER).await;
         let sink = sink(&format!("?nameserver={address}"));
-        sink.topics.worked("t");
+        sink.common.topics.worked("t");
         let status = wire::v2::Status { code: 40402, message: "no route".to_owned() };
         let judged = sink.judge(&status, "t").await;
         assert!(matches!(judged, Refusal::Down(_)), "{judged:?}");
@@ -164,7 +164,7 @@ mod tests {
     #[tokio::test]
     async fn where_nobody_tells_more_no_attempt_is_spent() {
         let sink = sink("");
-        sink.topics.offered("t");
+        sink.common.topics.offered("t");
         let status =
             wire::v2::Status { code: 40014, message: "expected type is UNSPECIFIED".to_owned() };
         let judged = sink.judge(&status, "t").await;

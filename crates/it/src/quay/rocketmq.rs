@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use async_trait::async_trait;
 use broker::manner::{Manner, Naming, Subscription};
-use broker::rocketmq::remoting::Desk;
+use broker::rocketmq::remoting::{Desk, numbers};
 use broker::rocketmq::{Access, Options, RocketMq, RocketMqFeed, Shape, TRAITS};
 use broker::traits::Traits;
 use event::{Answer, Code, Event, EventId, Feed, Millis, Refusal, Secret, Sink};
@@ -28,6 +28,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 const MAKE_TOPIC: i32 = 17;
 const MAKE_GROUP: i32 = 200;
+const TOPIC_STATS: i32 = 202;
 const SEND: i32 = 10;
 const ROUTE: i32 = 105;
 
@@ -59,8 +60,8 @@ const GUARDED: &[&str] = &[
 pub struct RocketMqQuay {
     /// Where its proxy listens, with its name server.
     pub access: Access,
-    broker: Desk,
-    names: Desk,
+    pub(super) broker: Desk,
+    pub(super) names: Desk,
     instance: Option<Mutex<Instance>>,
 }
 
@@ -102,6 +103,7 @@ impl RocketMqQuay {
         let desk = |address: &str| Desk {
             address: address.to_owned(),
             keys: keys.clone(),
+            trust: None,
             patience: Duration::from_secs(20),
         };
         let (broker, names_desk) = (desk(broker), desk(names));
@@ -116,25 +118,43 @@ impl RocketMqQuay {
 
     /// Makes a topic of a type (`FIFO`, `NORMAL`, `DELAY`), and returns when it can be found.
     pub async fn make_topic(&self, topic: &str, kind: &str) -> Result<()> {
-        let attributes = format!("+message.type={kind}");
+        self.write_topic(topic, "6", &format!("+message.type={kind}")).await
+    }
+
+    /// Lets nobody write to a topic any more, and returns when that is known.
+    pub async fn close_topic(&self, topic: &str) -> Result<()> {
+        self.write_topic(topic, "4", "").await
+    }
+
+    async fn write_topic(&self, topic: &str, rights: &str, attributes: &str) -> Result<()> {
         let fields = [
             ("topic", topic),
             ("defaultTopic", "TBW102"),
             ("readQueueNums", "16"),
             ("writeQueueNums", "16"),
-            ("perm", "6"),
+            ("perm", rights),
             ("topicFilterType", "SINGLE_TAG"),
             ("topicSysFlag", "0"),
             ("order", "false"),
-            ("attributes", &attributes),
+            ("attributes", attributes),
         ];
         self.broker.ask(MAKE_TOPIC, &fields, b"").await?;
-        let until = Instant::now() + PATIENCE;
-        while let Err(silence) = self.names.ask(ROUTE, &[("topic", topic)], b"").await {
-            ensure!(Instant::now() < until, "the topic cannot be found: {silence}");
+        let (until, rights) = (Instant::now() + PATIENCE, format!("\"perm\":{rights}"));
+        loop {
+            let told = self.names.ask(ROUTE, &[("topic", topic)], b"").await;
+            let known = |body: &Vec<u8>| String::from_utf8_lossy(body).contains(&rights);
+            if told.as_ref().is_ok_and(known) {
+                return Ok(());
+            }
+            ensure!(Instant::now() < until, "the topic cannot be found: {told:?}");
             sleep(LOOK).await;
         }
-        Ok(())
+    }
+
+    /// Returns how many events each queue of a topic has.
+    pub async fn queues(&self, topic: &str) -> Result<Vec<i64>> {
+        let told = self.broker.ask(TOPIC_STATS, &[("topic", topic)], b"").await?;
+        Ok(numbers(&String::from_utf8_lossy(&told), "maxOffset"))
     }
 
     /// Makes a group, which keeps order or does not.

@@ -13,8 +13,9 @@ use super::common::{self, Common, Login};
 use super::{Destination, Wiring};
 
 const ADDRESS: Address = Address {
-    schemes: &["rocketmq", "rocketmq+tls"],
-    example: "rocketmq://127.0.0.1:8081, the address of its proxy",
+    schemes: &["rocketmq", "rocketmq+tls", "rocketmq+remoting", "rocketmq+remoting+tls"],
+    example: "rocketmq://127.0.0.1:8081, the address of its proxy, or \
+              rocketmq+remoting://127.0.0.1:9876, that of its name server",
     several: true,
     usual_port: false,
     login: Some(("access_key", "secret_key")),
@@ -24,7 +25,7 @@ const ADDRESS: Address = Address {
     }),
 };
 
-/// A RocketMQ proxy.
+/// A RocketMQ proxy, or brokers that name servers lead to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RocketMq {
     pub(crate) common: Common,
@@ -67,6 +68,6 @@ impl Destination for RocketMq {
             },
             manner: self.common.manner(wiring),
         };
-        Ok(Arc::new(broker::rocketmq::RocketMq::new(options)?))
+        broker::rocketmq::sink(options)
     }
 }

@@ -91,6 +91,15 @@ fn the_values_of_a_broker_are_read() {
 }
 
 #[test]
+fn a_url_says_whether_rocketmq_has_a_proxy() {
+    for url in ["rocketmq://a:1", "rocketmq+remoting://a:1,b:2", "rocketmq+remoting+tls://a:1"] {
+        let config = read(&keys_of("rocketmq", url, ""));
+        let Kind::RocketMq(rocketmq) = &config.sinks[0].kind else { panic!("{config:?}") };
+        assert_eq!(rocketmq.common.url.reveal(), url);
+    }
+}
+
+#[test]
 fn a_url_of_another_kind_is_told_with_what_to_write() {
     for (kind, _) in brokers() {
         for url in ["http://canary", "canary:1234", "canary", ""] {
@@ -108,6 +117,7 @@ fn a_url_of_another_kind_is_told_with_what_to_write() {
         ("rocketmq", "rocketmq://me:canary@a:1", "write them as `access_key` and `secret_key`"),
         ("rocketmq", "rocketmq://a:1?canary=1", "only ?nameserver=HOST:PORT may follow"),
         ("rocketmq", "rocketmq://a:1?nameserver=canary", "a host is without its port"),
+        ("rocketmq", "rocketmq+remoting://a:1?nameserver=canary:1", "nothing may stand"),
         ("redis", "redis://:canary@a/orders", "only the number of a database may follow"),
         ("rabbitmq", "amqp://me:canary@a/b/c", "is written %2F"),
     ] {

@@ -92,7 +92,8 @@ impl Pier for Proxy {
 
     async fn count(&self, topic: &str) -> Result<usize> {
         let address = need("rocketmq").detail("broker").to_owned();
-        let desk = Desk { address, keys: None, patience: Duration::from_secs(20) };
+        let patience = Duration::from_secs(20);
+        let desk = Desk { address, keys: None, trust: None, patience };
         let told = desk.ask(STATISTICS, &[("topic", topic)], b"").await?;
         // Its keys are objects, which no reader of JSON takes.
         let told = String::from_utf8(told)?;

@@ -1,0 +1,449 @@
+//! Publishing to the brokers of RocketMQ themselves, whose places name servers tell. Only SEND_OK
+//! is a receipt.
+//!
+//! Events of a queue share requests, one request of a queue after another, queues side by side: so
+//! a key keeps its order and nobody waits for single events. A broker stores all of a request or
+//! nothing of it. It never makes a topic.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use event::{Answer, Cause, Code, Event, Inspection, Receipt, Refusal, Sink};
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+use serde_json::json;
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+
+use super::super::common::Common;
+use super::super::{Options, Shape, address, inspect, refusal as shared};
+use super::link::{Broken, Link, Links};
+use super::parcel::{PRODUCER, Parcel, Request};
+use super::plan::{self, Run};
+use super::route::{Queue, Route};
+use super::routes::Routes;
+use super::{Trust, refusal};
+use crate::gate::Pass;
+use crate::width::Signal;
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// How long events that may go to any broker keep away from one that failed.
+const AWAY: Duration = Duration::from_secs(10);
+
+/// Topics that a probe looks at, at the most.
+const MOST: usize = 16;
+
+const HEARTBEAT: i32 = 34;
+
+/// The number of RocketMQ 5.0.0: older brokers know no moment at which an event is handed out.
+const FIVE: i64 = 413;
+
+/// Publishes events without a proxy.
+pub struct RocketMqRemoting {
+    common: Common,
+    routes: Routes,
+    links: Links,
+    /// Which queue comes next, where any may.
+    turn: AtomicUsize,
+    /// Until when a broker is left alone by events that may go to another.
+    away: Mutex<HashMap<String, Instant>>,
+}
+
+/// One publish: until when it may offer, and which brokers turned out to be down.
+struct Batch {
+    until: Instant,
+    down: Mutex<BTreeMap<String, Cause>>,
+}
+
+impl Batch {
+    fn down(&self) -> MutexGuard<'_, BTreeMap<String, Cause>> {
+        self.down.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl RocketMqRemoting {
+    /// Checks the options. Nothing is connected yet.
+    pub fn new(options: Options) -> Result<RocketMqRemoting, Cause> {
+        let (names, tls) = address::read_names(&options.access.url)?;
+        let trust = tls.then(Trust::system);
+        let destination = format!("rocketmq+remoting://{}", names.join(","));
+        let links = Links::new(trust.clone());
+        Ok(RocketMqRemoting {
+            common: Common::new(options, &destination, names, trust)?,
+            routes: Routes::default(),
+            links,
+            turn: AtomicUsize::new(0),
+            away: Mutex::default(),
+        })
+    }
+
+    /// Writes events down; one that cannot be is answered, and those of its key behind it wait.
+    fn parcels(&self, events: &[Event], answers: &mut [Answer]) -> Vec<Parcel> {
+        let ordered = self.common.letters.shape == Shape::Fifo;
+        let (mut parcels, mut held) = (Vec::with_capacity(events.len()), HashSet::new());
+        for (place, event) in events.iter().enumerate() {
+            let key = event.key.as_ref().filter(|_| ordered);
+            if key.is_some_and(|key| held.contains(key)) {
+                continue;
+            }
+            let letter = self.common.letters.write(event);
+            match letter.and_then(|letter| Parcel::new(place, key.cloned(), letter)) {
+                Ok(parcel) => parcels.push(parcel),
+                Err(cause) => {
+                    answers[place] = Err(Refusal::Reject(cause));
+                    held.extend(key);
+                }
+            }
+        }
+        parcels
+    }
+
+    /// Offers events of which each key has one topic.
+    async fn offer_all(&self, parcels: Vec<Parcel>, batch: &Batch) -> Vec<(usize, Answer)> {
+        let mut topics: BTreeMap<String, Vec<Parcel>> = BTreeMap::new();
+        for parcel in parcels {
+            topics.entry(parcel.topic.clone()).or_default().push(parcel);
+        }
+        let offered =
+            topics.into_iter().map(|(topic, parcels)| self.of_topic(topic, parcels, batch));
+        join_all(offered).await.into_iter().flatten().collect()
+    }
+
+    async fn of_topic(
+        &self,
+        topic: String,
+        parcels: Vec<Parcel>,
+        batch: &Batch,
+    ) -> Vec<(usize, Answer)> {
+        self.common.topics.offered(&topic);
+        let route = match self.routes.of(&self.common, &topic).await {
+            Ok(route) => route,
+            Err(refusal) => return refused(&refusal, &parcels),
+        };
+        let runs = match self.common.letters.shape {
+            Shape::Fifo => plan::by_queue(parcels, |parcel| route.of_group(&parcel.group)),
+            Shape::Normal => plan::by_part(parcels, true),
+            // In a request with others, a broker overlooks the moment of an event.
+            Shape::Delay => plan::by_part(parcels, false),
+        };
+        let running = runs.into_iter().map(|run| self.run(run, &route, batch));
+        let mut running: FuturesUnordered<_> = running.collect();
+        let mut answers = Vec::new();
+        while let Some(answered) = running.next().await {
+            answers.extend(answered);
+        }
+        answers
+    }
+
+    /// Offers the parts of a run one after another. After a refusal, later events of its key wait.
+    async fn run(&self, run: Run, route: &Route, batch: &Batch) -> Vec<(usize, Answer)> {
+        let (mut answers, mut held) = (Vec::new(), HashSet::new());
+        let mut parts = run.parts;
+        parts.reverse();
+        while let Some(mut part) = parts.pop() {
+            part.retain(|parcel| parcel.key.as_ref().is_none_or(|key| !held.contains(key)));
+            if part.is_empty() {
+                continue;
+            }
+            let queue = run.queue.map(|queue| &route.queues[queue]);
+            let answer = self.offer(&part, queue, route, batch).await;
+            match answer {
+                // Nothing of it was stored: one bad event is not the end of its neighbours.
+                Err(Refusal::Reject(_)) if part.len() > 1 => {
+                    parts.extend(part.into_iter().rev().map(|parcel| vec![parcel]));
+                }
+                Err(refusal) => {
+                    if matches!(refusal, Refusal::Down(_) | Refusal::Unknown(_)) {
+                        self.routes.doubt(&part[0].topic);
+                    }
+                    answers.extend(refused(&refusal, &part));
+                    held.extend(part.into_iter().filter_map(|parcel| parcel.key));
+                }
+                Ok(()) => {
+                    let receipt = |id| Ok(Receipt { broker_id: Some(id) });
+                    answers.extend(part.into_iter().map(|it| (it.place, receipt(it.id))));
+                }
+            }
+        }
+        answers
+    }
+
+    /// Offers one request: to its queue, or to any.
+    async fn offer(
+        &self,
+        parcels: &[Parcel],
+        queue: Option<&Queue>,
+        route: &Route,
+        batch: &Batch,
+    ) -> Result<(), Refusal> {
+        let pass = self.enter(batch).await.ok_or(Refusal::Held)?;
+        let (began, topic) = (Instant::now(), parcels[0].topic.as_str());
+        let until = began + self.common.timeout;
+        let (queue, link) = match queue {
+            Some(queue) => (queue, self.reach(&queue.address, batch).await?),
+            None => self.reach_any(route, batch).await?,
+        };
+        if self.common.letters.shape == Shape::Delay {
+            self.knows_time(&queue.address, &link, until).await?;
+        }
+        let request = Request::new(parcels, queue);
+        let answer = self.ask(&link, &request, queue, topic, until).await;
+        if let Err(refusal @ (Refusal::Down(_) | Refusal::Unknown(_))) = &answer {
+            self.leave(&queue.address, refusal, batch);
+        }
+        pass.leave(match &answer {
+            Ok(()) => Signal::Good(began.elapsed()),
+            Err(refusal) => shared::load(refusal),
+        });
+        answer
+    }
+
+    /// Waits for a place, as long as anything may be offered.
+    async fn enter(&self, batch: &Batch) -> Option<Pass<'_>> {
+        let Common { until, gate, .. } = &self.common;
+        tokio::select! {
+            biased;
+            () = until.stop.cancelled() => None,
+            () = sleep_until(batch.until) => None,
+            pass = gate.enter() => Some(pass),
+        }
+    }
+
+    async fn ask(
+        &self,
+        link: &Arc<Link>,
+        request: &Request,
+        queue: &Queue,
+        topic: &str,
+        until: Instant,
+    ) -> Result<(), Refusal> {
+        let (address, keys) = (&queue.address, self.common.keys.as_ref());
+        let fields = request.fields();
+        let asked = link.ask(request.code, &fields, &request.body, keys);
+        let answer = match timeout_at(until, asked).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(Broken::Before)) => {
+                return Err(refusal::down(format_args!("{address}: the connection is lost")));
+            }
+            Ok(Err(Broken::After)) => {
+                let said = format!("{address}: the connection was lost before the answer");
+                return Err(refusal::unknown(Code::SinkBroken, &said));
+            }
+            Err(_) => {
+                self.links.leave(address, link);
+                return Err(shared::silent(address, self.common.timeout));
+            }
+        };
+        match answer.code {
+            refusal::OK => {
+                self.common.kept(topic);
+                return Ok(());
+            }
+            refusal::NO_SLAVE => self.common.uncopied(topic),
+            // What the broker says does not fit the route.
+            1 | 16 | 501 | refusal::NO_TOPIC => self.routes.doubt(topic),
+            _ => {}
+        }
+        Err(refusal::of(&answer, topic, request.body.len()))
+    }
+
+    /// Connects to a broker, unless it turned out to be down a moment ago.
+    async fn reach(&self, address: &str, batch: &Batch) -> Result<Arc<Link>, Refusal> {
+        if let Some(cause) = batch.down().get(address) {
+            return Err(Refusal::Down(cause.clone()));
+        }
+        self.connect(address).await.inspect_err(|refusal| self.leave(address, refusal, batch))
+    }
+
+    /// Connects to the broker whose turn it is. One that cannot be reached is passed over, because
+    /// nothing went out to it.
+    async fn reach_any<'a>(
+        &self,
+        route: &'a Route,
+        batch: &Batch,
+    ) -> Result<(&'a Queue, Arc<Link>), Refusal> {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let count = route.queues.len();
+        let in_turn = || (turn..turn + count).map(|turn| &route.queues[turn % count]);
+        let (well, away): (Vec<&Queue>, Vec<&Queue>) =
+            in_turn().partition(|queue| !self.is_away(&queue.address));
+        let mut refused = refusal::down("there is no broker");
+        for queue in well.into_iter().chain(away) {
+            match self.reach(&queue.address, batch).await {
+                Ok(link) => return Ok((queue, link)),
+                Err(refusal) => refused = refusal,
+            }
+        }
+        Err(refused)
+    }
+
+    async fn connect(&self, address: &str) -> Result<Arc<Link>, Refusal> {
+        let patience = CONNECT.min(self.common.timeout / 2);
+        match timeout(patience, self.links.to(address)).await {
+            Ok(Ok(link)) => Ok(link),
+            Ok(Err(error)) => Err(refusal::down(format_args!("{address}: {error}"))),
+            Err(_) => Err(refusal::down(format_args!("{address}: no connection in time"))),
+        }
+    }
+
+    /// An answer, or its absence, speaks against a broker: another may be better.
+    fn leave(&self, address: &str, refusal: &Refusal, batch: &Batch) {
+        if let Refusal::Down(cause) = refusal {
+            batch.down().entry(address.to_owned()).or_insert_with(|| cause.clone());
+        }
+        self.away().insert(address.to_owned(), Instant::now() + AWAY);
+    }
+
+    fn is_away(&self, address: &str) -> bool {
+        self.away().get(address).is_some_and(|until| *until > Instant::now())
+    }
+
+    fn away(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
+        self.away.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Refuses to offer a delayed event to a broker that would hand it out at once.
+    async fn knows_time(&self, address: &str, link: &Link, until: Instant) -> Result<(), Refusal> {
+        if link.version().is_none() {
+            self.greet(address, link, until).await?;
+        }
+        match link.version() {
+            Some(version) if version < FIVE => Err(Refusal::Down(Cause::new(
+                Code::ConfigInvalid,
+                format_args!(
+                    "the broker {address} is older than RocketMQ 5 and would hand a delayed event \
+                     out at once: set the sink's shape to normal, or route these topics elsewhere"
+                ),
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Says who publishes, as every producer does; whoever answers is there.
+    async fn greet(&self, address: &str, link: &Link, until: Instant) -> Result<(), Refusal> {
+        let body = json!({
+            "clientID": PRODUCER, "producerDataSet": [{ "groupName": PRODUCER }],
+            "consumerDataSet": [],
+        });
+        let body = body.to_string();
+        let asked = link.ask(HEARTBEAT, &[], body.as_bytes(), self.common.keys.as_ref());
+        let answer = match timeout_at(until, asked).await {
+            Ok(Ok(answer)) if answer.code == refusal::OK => return Ok(()),
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => {
+                return Err(refusal::down(format_args!("{address}: the connection was lost")));
+            }
+            Err(_) => return Err(refusal::down(format_args!("{address}: no answer in time"))),
+        };
+        match refusal::of(&answer, "", body.len()) {
+            down @ Refusal::Down(_) => Err(down),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the brokers that events go to: those of the topics that have worked, or all.
+    async fn masters(&self) -> Result<BTreeSet<String>, Refusal> {
+        let topics = self.common.topics.all();
+        if topics.is_empty() {
+            let told = timeout(self.common.timeout, inspect::masters(&self.common)).await;
+            return match told {
+                Ok(Ok(masters)) => Ok(masters.into_iter().map(|(_, address)| address).collect()),
+                Ok(Err(silence)) => {
+                    Err(refusal::down(format_args!("no name server answers: {silence}")))
+                }
+                Err(_) => Err(refusal::down("no name server answers in time")),
+            };
+        }
+        let mut masters = BTreeSet::new();
+        for topic in topics.iter().take(MOST) {
+            let route = self.routes.of(&self.common, topic).await?;
+            masters.extend(route.queues.iter().map(|queue| queue.address.clone()));
+        }
+        Ok(masters)
+    }
+}
+
+/// Gives a refusal to each: to the first of each key if nothing was taken, and to all otherwise.
+fn refused(refusal: &Refusal, parcels: &[Parcel]) -> Vec<(usize, Answer)> {
+    let mut keys = HashSet::new();
+    let mut each = |parcel: &Parcel| {
+        let follows = parcel.key.clone().is_some_and(|key| !keys.insert(key));
+        match refusal {
+            Refusal::Retry(..) if follows => Refusal::Held,
+            refusal => refusal.clone(),
+        }
+    };
+    parcels.iter().map(|parcel| (parcel.place, Err(each(parcel)))).collect()
+}
+
+impl fmt::Debug for RocketMqRemoting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RocketMqRemoting")
+            .field("names", &self.common.names)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Sink for RocketMqRemoting {
+    async fn publish(&self, events: &[Event]) -> Vec<Answer> {
+        let until = Instant::now() + self.common.until.patience;
+        let batch = Batch { until, down: Mutex::default() };
+        let mut answers = vec![Err(Refusal::Held); events.len()];
+        let mut left = self.parcels(events, &mut answers);
+        while !left.is_empty() && !self.common.until.stop.is_cancelled() {
+            let (now, later) = plan::one_topic_per_key(left);
+            let mut held = HashSet::new();
+            for (place, answer) in self.offer_all(now, &batch).await {
+                if answer.is_err() {
+                    held.extend(events[place].key.as_deref());
+                }
+                answers[place] = answer;
+            }
+            let goes =
+                |parcel: &Parcel| parcel.key.as_deref().is_none_or(|key| !held.contains(key));
+            left = later.into_iter().filter(goes).collect();
+        }
+        answers
+    }
+
+    /// Asks name servers for the brokers, and these until one answers.
+    async fn probe(&self) -> Result<(), Refusal> {
+        let mut lost = refusal::down("the name servers know no broker");
+        for address in self.masters().await? {
+            let until = Instant::now() + self.common.timeout;
+            let greeted = match self.connect(&address).await {
+                Ok(link) => self.greet(&address, &link, until).await,
+                Err(refusal) => Err(refusal),
+            };
+            match greeted {
+                Ok(()) => return Ok(()),
+                Err(refusal) => lost = refusal,
+            }
+        }
+        Err(lost)
+    }
+
+    async fn inspect(&self) -> Result<Inspection, Refusal> {
+        self.probe().await?;
+        Ok(inspect::inspect(&self.common).await)
+    }
+
+    async fn worth(&self) -> Result<Inspection, Refusal> {
+        self.probe().await?;
+        Ok(inspect::worth(&self.common).await)
+    }
+
+    async fn close(&self) {
+        self.links.close();
+    }
+}

@@ -1,0 +1,267 @@
+//! What takes several brokers, or one that is old: the real one stands alone, and is new.
+
+use std::sync::atomic::AtomicBool;
+
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::super::super::Access;
+use super::super::trust::Stream;
+use super::super::{frame, read};
+use super::*;
+use crate::manner::{Manner, Naming};
+
+/// What a server says to a request: a code and a body, or nothing, and the connection breaks.
+type Say = Box<dyn Fn(&Value) -> Option<(i64, String)> + Send + Sync>;
+
+/// A name server or a broker that does as a test says.
+struct Fake {
+    address: String,
+    /// The codes of what it was asked.
+    asked: Arc<Mutex<Vec<i64>>>,
+    _serving: AbortOnDropHandle<()>,
+}
+
+impl Fake {
+    async fn start(version: i64, tls: Option<TlsAcceptor>, say: Say) -> Fake {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("localhost:{}", listener.local_addr().unwrap().port());
+        let (asked, say) = (Arc::new(Mutex::new(Vec::new())), Arc::new(say));
+        let noted = Arc::clone(&asked);
+        let serving = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (say, noted, tls) = (Arc::clone(&say), Arc::clone(&noted), tls.clone());
+                tokio::spawn(async move {
+                    let mut stream: Box<dyn Stream> = match tls {
+                        None => Box::new(stream),
+                        Some(tls) => match tls.accept(stream).await {
+                            Ok(stream) => Box::new(stream),
+                            Err(_) => return,
+                        },
+                    };
+                    while let Ok(length) = stream.read_u32().await {
+                        let mut asked = vec![0; length as usize];
+                        stream.read_exact(&mut asked).await.unwrap();
+                        let (header, _) = read(&asked).unwrap();
+                        noted.lock().unwrap().push(header["code"].as_i64().unwrap());
+                        let Some((code, body)) = say(&header) else { return };
+                        let told = json!({
+                            "code": code, "opaque": header["opaque"], "flag": 1,
+                            "version": version,
+                        });
+                        let told = frame(told.to_string().as_bytes(), body.as_bytes());
+                        stream.write_all(&told).await.unwrap();
+                    }
+                });
+            }
+        });
+        Fake { address, asked, _serving: AbortOnDropHandle::new(serving) }
+    }
+
+    /// A broker that takes everything, or breaks off.
+    async fn broker(takes: bool) -> Fake {
+        Fake::start(513, None, Box::new(move |_| takes.then(|| (0, String::new())))).await
+    }
+
+    /// A name server that knows one topic on these brokers, two queues each.
+    async fn names(brokers: &[&str]) -> Fake {
+        let route = route(brokers);
+        Fake::start(513, None, Box::new(move |_| Some((0, route.clone())))).await
+    }
+
+    fn published(&self) -> usize {
+        let asked = self.asked.lock().unwrap();
+        asked.iter().filter(|code| [310, 320].contains(*code)).count()
+    }
+}
+
+fn route(brokers: &[&str]) -> String {
+    let each = |row: fn(usize, &str) -> String| {
+        let rows = brokers.iter().enumerate().map(|(at, address)| row(at, address));
+        rows.collect::<Vec<_>>().join(",")
+    };
+    let places = each(|at, address| {
+        format!(r#"{{"brokerAddrs":{{0:"{address}"}},"brokerName":"broker-{at}"}}"#)
+    });
+    let queues = each(|at, _| {
+        format!(r#"{{"brokerName":"broker-{at}","perm":6,"readQueueNums":2,"writeQueueNums":2}}"#)
+    });
+    format!(r#"{{"brokerDatas":[{places}],"queueDatas":[{queues}]}}"#)
+}
+
+fn sink(names: &str, shape: Shape) -> RocketMqRemoting {
+    let url = format!("rocketmq+remoting://{names}");
+    let manner = Manner { timeout: Duration::from_secs(20), ..Manner::new("orders") };
+    let (access, topic) = (Access { url, keys: None }, Naming::default());
+    RocketMqRemoting::new(Options { access, topic, shape, manner }).unwrap()
+}
+
+fn events(count: usize) -> Vec<Event> {
+    (0..count).map(|n| Event::new("t", "T", "{}").key(format!("key-{n}"))).collect()
+}
+
+async fn nobody() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    listener.local_addr().unwrap().to_string()
+}
+
+#[tokio::test]
+async fn without_order_the_next_attempt_goes_to_another_broker() {
+    let (bad, good) = (Fake::broker(false).await, Fake::broker(true).await);
+    let names = Fake::names(&[&bad.address, &good.address]).await;
+    let sink = sink(&names.address, Shape::Normal);
+    let first = sink.publish(&events(1)).await;
+    assert!(matches!(first[..], [Err(Refusal::Unknown(_))]), "{first:?}");
+    for _ in 0..8 {
+        let next = sink.publish(&events(1)).await;
+        assert!(next[0].is_ok(), "{next:?}");
+    }
+    assert_eq!((bad.published(), good.published()), (1, 8));
+}
+
+#[tokio::test]
+async fn without_order_a_broker_that_is_not_there_is_passed_over() {
+    let good = Fake::broker(true).await;
+    let names = Fake::names(&[&nobody().await, &good.address]).await;
+    let sink = sink(&names.address, Shape::Normal);
+    for _ in 0..4 {
+        let answers = sink.publish(&events(3)).await;
+        assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    }
+    assert_eq!(good.published(), 4, "events of a topic go together");
+}
+
+#[tokio::test]
+async fn a_key_stays_with_its_broker_and_another_broker_goes_on() {
+    let good = Fake::broker(true).await;
+    let names = Fake::names(&[&nobody().await, &good.address]).await;
+    let sink = sink(&names.address, Shape::Fifo);
+    let events = events(40);
+    let answers = sink.publish(&events).await;
+    let down = |answer: &Answer| matches!(answer, Err(Refusal::Down(_)));
+    let gone: Vec<usize> = (0..40).filter(|place| down(&answers[*place])).collect();
+    assert!((1..40).contains(&gone.len()), "both have keys: {answers:?}");
+    assert!(answers.iter().all(|answer| answer.is_ok() || down(answer)), "{answers:?}");
+    let again = sink.publish(&events).await;
+    let still: Vec<usize> = (0..40).filter(|place| down(&again[*place])).collect();
+    assert_eq!(gone, still);
+    assert_eq!(sink.probe().await, Ok(()), "one of two is there");
+}
+
+#[tokio::test]
+async fn a_new_route_is_asked_for_after_a_failure() {
+    let (bad, good) = (Fake::broker(false).await, Fake::broker(true).await);
+    let (old, new) = (route(&[&bad.address]), route(&[&good.address]));
+    let moved = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&moved);
+    let names = Fake::start(
+        513,
+        None,
+        Box::new(move |_| {
+            let route = if seen.load(Ordering::Relaxed) { &new } else { &old };
+            Some((0, route.clone()))
+        }),
+    );
+    let names = names.await;
+    let sink = sink(&names.address, Shape::Fifo);
+    let first = sink.publish(&events(1)).await;
+    assert!(matches!(first[..], [Err(Refusal::Unknown(_))]), "{first:?}");
+    moved.store(true, Ordering::Relaxed);
+    let until = Instant::now() + Duration::from_secs(20);
+    while sink.publish(&events(1)).await[0].is_err() {
+        assert!(Instant::now() < until, "the new route is not asked for");
+    }
+    assert!(good.published() > 0);
+}
+
+#[tokio::test]
+async fn another_name_server_is_asked_when_one_is_away_and_a_route_outlives_both() {
+    let good = Fake::broker(true).await;
+    let names = Fake::names(&[&good.address]).await;
+    let sink = sink(&format!("{},{}", nobody().await, names.address), Shape::Fifo);
+    assert!(sink.publish(&events(1)).await[0].is_ok());
+    drop(names);
+    sink.routes.doubt("t");
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(1)).await;
+    tokio::time::resume();
+    assert!(sink.publish(&events(1)).await[0].is_ok());
+    let other = sink.publish(&[Event::new("other", "T", "{}")]).await;
+    let Err(Refusal::Down(cause)) = &other[0] else { panic!("{other:?}") };
+    assert!(cause.detail.contains("name server"), "{cause}");
+}
+
+#[tokio::test]
+async fn a_broker_that_knows_no_moment_gets_no_delayed_event() {
+    for (version, takes) in [(411, false), (413, true)] {
+        let broker = Fake::start(version, None, Box::new(|_| Some((0, String::new())))).await;
+        let names = Fake::names(&[&broker.address]).await;
+        let answers = sink(&names.address, Shape::Delay).publish(&events(2)).await;
+        assert_eq!(answers.iter().all(Result::is_ok), takes, "{version}: {answers:?}");
+        assert_eq!(broker.published(), if takes { 2 } else { 0 });
+        if let Err(Refusal::Down(cause)) = &answers[0] {
+            assert!(cause.code == Code::ConfigInvalid && cause.detail.contains("shape"), "{cause}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn of_a_key_another_topic_waits_for_the_first() {
+    let broker = Fake::start(
+        513,
+        None,
+        Box::new(|header| {
+            let topic = header["extFields"]["b"].as_str();
+            Some((if topic == Some("busy") { 2 } else { 0 }, String::new()))
+        }),
+    );
+    let broker = broker.await;
+    let names = Fake::names(&[&broker.address]).await;
+    let event = |topic: &str, key: &str| Event::new(topic, "T", "{}").key(key);
+    let events = [event("busy", "a"), event("free", "a"), event("free", "b"), event("busy", "a")];
+    let answers = sink(&names.address, Shape::Fifo).publish(&events).await;
+    assert!(matches!(answers[0], Err(Refusal::Retry(..))), "{answers:?}");
+    assert_eq!((&answers[1], &answers[3]), (&Err(Refusal::Held), &Err(Refusal::Held)));
+    assert!(answers[2].is_ok(), "{answers:?}");
+}
+
+fn trust(sink: &mut RocketMqRemoting, trust: Trust) {
+    sink.links = Links::new(Some(trust.clone()));
+    sink.common.trust = Some(trust);
+}
+
+#[tokio::test]
+async fn with_tls_all_is_encrypted_and_a_certificate_that_nobody_trusts_is_down_and_told() {
+    let CertifiedKey { cert, signing_key } =
+        generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![cert.der().clone()], key)
+        .unwrap();
+    let tls = Some(TlsAcceptor::from(Arc::new(config)));
+    let broker = Fake::start(513, tls.clone(), Box::new(|_| Some((0, String::new())))).await;
+    let route = route(&[&broker.address]);
+    let names = Fake::start(513, tls, Box::new(move |_| Some((0, route.clone())))).await;
+    let mut sink = sink(&names.address, Shape::Fifo);
+    let plain = sink.publish(&events(1)).await;
+    assert!(matches!(plain[..], [Err(Refusal::Down(_))]), "{plain:?}");
+    let mut roots = RootCertStore::empty();
+    roots.add(cert.der().clone()).unwrap();
+    trust(&mut sink, Trust::system());
+    let strange = sink.publish(&events(1)).await;
+    let Err(Refusal::Down(cause)) = &strange[0] else { panic!("{strange:?}") };
+    assert!(cause.detail.contains("certificate"), "{cause}");
+    trust(&mut sink, Trust::roots(roots));
+    let answers = sink.publish(&events(1)).await;
+    assert!(answers[0].is_ok(), "{answers:?}");
+}
