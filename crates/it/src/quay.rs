@@ -8,6 +8,7 @@ pub mod nats;
 pub mod rabbitmq;
 pub mod redis;
 pub mod rocketmq;
+pub mod rocketmq_remoting;
 
 use std::sync::Arc;
 

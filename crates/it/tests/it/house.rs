@@ -40,7 +40,8 @@ const GIVEN: &str = "broker_message_id, postbox_dispatch_latency_seconds, tokio:
 
 /// Files named after a broker speak its own language, because who reads them looks things up in
 /// its documentation; so does the page that sets one beside the outbox.
-const THEIRS: &[&str] = &["alternatives", "kafka", "nats", "rabbitmq", "redis", "rocketmq"];
+const THEIRS: &[&str] =
+    &["alternatives", "kafka", "nats", "rabbitmq", "redis", "rocketmq", "rocketmq_remoting"];
 
 const LINES: usize = 800;
 const COLUMNS: usize = 100;

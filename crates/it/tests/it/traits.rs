@@ -4,8 +4,9 @@ use broker::traits::Traits;
 use broker::{http, kafka, nats, rabbitmq, redis, rocketmq, stdout};
 
 /// Every kind, in the order in which the page shows them.
-const ALL: [Traits; 7] = [
+const ALL: [Traits; 8] = [
     rocketmq::TRAITS,
+    rocketmq::REMOTING_TRAITS,
     kafka::TRAITS,
     rabbitmq::TRAITS,
     nats::TRAITS,

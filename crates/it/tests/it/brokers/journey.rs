@@ -4,7 +4,7 @@
 use broker::manner::Manner;
 use broker::rocketmq::Shape;
 use it::journey::Journey;
-use it::quay::{Quay, kafka, nats, rabbitmq, redis, rocketmq};
+use it::quay::{Quay, kafka, nats, rabbitmq, redis, rocketmq, rocketmq_remoting};
 
 const FROM_POSTGRES: Journey = Journey { database: "postgres", events: 20_000, keys: 500 };
 const FROM_MYSQL: Journey = Journey { database: "mysql", ..FROM_POSTGRES };
@@ -14,6 +14,12 @@ async fn by_rocketmq_from_mysql() {
     let quay = rocketmq::own().await;
     let url = quay.options(Manner::new("it"), Shape::Fifo).access.url;
     go(FROM_MYSQL, &quay, &format!("kind = \"rocketmq\"\nurl = \"{url}\"")).await;
+}
+
+#[tokio::test]
+async fn by_rocketmq_without_a_proxy_from_postgres() {
+    let quay = rocketmq_remoting::own().await;
+    go(FROM_POSTGRES, &quay, &format!("kind = \"rocketmq\"\nurl = \"{}\"", quay.url())).await;
 }
 
 #[tokio::test]
