@@ -163,6 +163,7 @@ macro_rules! sink_contract {
             after_a_stop_nothing_new_is_offered
             a_repeated_event_is_one_delivery_where_the_broker_dedupes
             a_look_at_the_broker_claims_no_more_than_is_so
+            a_look_counts_what_waits_and_what_was_given_up
         }
         $crate::promises! { $own, faults = $crate::suite::sink::faults:
             a_broker_that_is_not_there_is_down
