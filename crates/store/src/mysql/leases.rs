@@ -58,6 +58,8 @@ impl MySql {
 
 #[async_trait]
 impl Leases for MySql {
+    const ONE_RENEWAL: bool = false;
+
     async fn shards(&self, conn: &mut MySqlConnection) -> Result<i64, Fault> {
         rows::int(&self.sql.shards.ask().one(conn).await?, 0)
     }

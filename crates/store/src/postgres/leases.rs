@@ -13,6 +13,8 @@ use crate::server::{Fault, Grant, LeaseRow, Leases, Renewal};
 
 #[async_trait]
 impl Leases for Postgres {
+    const ONE_RENEWAL: bool = true;
+
     async fn shards(&self, conn: &mut PgConnection) -> Result<i64, Fault> {
         Ok(self.sql.shards.query().fetch_one(conn).await?.try_get(0)?)
     }

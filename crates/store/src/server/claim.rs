@@ -311,7 +311,7 @@ impl<D: Dialect> Work<D> for Claiming<D> {
     const COMMIT: Commit = Commit::Quick;
 
     fn scope(&self) -> Scope {
-        if self.writes { Scope::Transaction } else { Scope::Statement }
+        if self.writes || !D::ONE_RENEWAL { Scope::Transaction } else { Scope::Statement }
     }
 
     fn repeats(&self) -> bool {

@@ -63,6 +63,10 @@ pub(crate) trait Connects: Send + Sync + Sized + 'static {
 /// Who owns which shard, and who is there.
 #[async_trait]
 pub(crate) trait Leases: Connects {
+    /// Whether leases are renewed by one statement, so that a claim that only renews them needs no
+    /// transaction around it.
+    const ONE_RENEWAL: bool;
+
     /// Counts the shards that the outbox was made with.
     async fn shards(&self, conn: &mut Self::Conn) -> Result<i64, Fault>;
     /// Opens leases and then their tallies for work that writes, in one order for everybody, with
