@@ -233,7 +233,9 @@ impl Sink for RabbitMq {
         match &self.management {
             Some(management) => {
                 let (vhost, exchange) = (self.target.vhost(), &self.exchange.name);
-                management.inspect(vhost, exchange, &self.leads).await
+                let seen = management.inspect(vhost, exchange, &self.leads).await?;
+                self.gate.press(Inspection::total(&seen.levels, Gauge::Disk));
+                Ok(seen)
             }
             None => Ok(inspect::unmanaged()),
         }

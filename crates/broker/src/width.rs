@@ -2,7 +2,8 @@
 //!
 //! It groans when it says so or stays silent (one such answer is enough), when its answers grow
 //! slow, and when most of a window of answers are failures. A failure alone may be the fault of the
-//! one event that was offered, so it says nothing.
+//! one event that was offered, so it says nothing. One that is nearly full gets fewer, before it has
+//! to refuse.
 //!
 //! The rule is pure: it reads no clock, makes nobody wait, and does not know what is offered.
 
@@ -27,6 +28,8 @@ pub enum Signal {
 pub struct Width {
     now: usize,
     most: usize,
+    /// The most while the destination is as full as it was last seen.
+    room: usize,
     /// Answers to offers made before the last cut: they tell of the old width, so they are skipped.
     stale: usize,
     window: Window,
@@ -55,13 +58,15 @@ impl Width {
     const WINDOW: usize = 16;
     /// Latency differences below this say nothing about load.
     const SLACK: Duration = Duration::from_millis(10);
+    /// How full a destination is when it gets fewer at once.
+    const NEAR: f64 = 0.8;
 
     /// Starts at 4, or lower if `most` is lower; `most` is at least 1.
     pub fn new(most: usize) -> Width {
         let most = most.max(1);
         let now = Width::START.min(most);
         let (window, faults, floor) = (Window::default(), Faults::default(), Floor::default());
-        Width { now, most, stale: 0, window, faults, floor }
+        Width { now, most, room: most, stale: 0, window, faults, floor }
     }
 
     /// Never grows beyond `most` from now on, at least 1.
@@ -70,9 +75,16 @@ impl Width {
         self.now = self.now.min(self.most);
     }
 
+    /// Learns how full the destination is, where 1 is full: the nearer to that, the fewer it gets,
+    /// down to one.
+    pub fn press(&mut self, full: f64) {
+        let left = ((1.0 - full) / (1.0 - Width::NEAR)).clamp(0.0, 1.0);
+        self.room = ((self.most as f64 * left) as usize).max(1);
+    }
+
     /// Returns how many offers may be out now.
     pub fn now(&self) -> usize {
-        self.now
+        self.now.min(self.room)
     }
 
     /// Takes one answer in; `out` offers were out, this one included.
@@ -245,6 +257,19 @@ mod tests {
         assert_eq!(width.now(), 1);
         learn(&mut width, QUICK, 1000);
         assert!(width.now() > 8, "it recovers: {}", width.now());
+    }
+
+    #[test]
+    fn one_that_is_nearly_full_gets_fewer_and_has_its_width_back_when_there_is_room() {
+        let mut width = Width::new(64);
+        learn(&mut width, QUICK, 3000);
+        for (full, now) in [(0.5, 64), (0.8, 64), (0.9, 32), (0.99, 3), (1.0, 1), (1.5, 1)] {
+            width.press(full);
+            assert_eq!(width.now(), now, "{full}");
+        }
+        learn(&mut width, Signal::Overloaded, 1);
+        width.press(0.1);
+        assert_eq!(width.now(), 32, "what its answers told still counts");
     }
 
     proptest! {

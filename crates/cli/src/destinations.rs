@@ -59,12 +59,10 @@ impl Destinations {
         join_all(asked).await.into_iter().collect()
     }
 
-    /// Hands out what to look at now and then: all, or those of which something is demanded.
-    pub(crate) fn into_looks(self, all: bool) -> Vec<(String, Vec<Arc<dyn Sink>>)> {
-        let wanted = |lanes: &[Lane]| all || lanes.iter().any(|lane| lane.demand.is_some());
-        let wanted = self.0.into_iter().filter(|(_, lanes)| wanted(lanes));
+    /// Hands out what to look at now and then.
+    pub(crate) fn into_looks(self) -> Vec<(String, Vec<Arc<dyn Sink>>)> {
         let sinks = |lanes: Vec<Lane>| lanes.into_iter().map(|lane| lane.sink).collect();
-        wanted.map(|(name, lanes)| (name, sinks(lanes))).collect()
+        self.0.into_iter().map(|(name, lanes)| (name, sinks(lanes))).collect()
     }
 }
 

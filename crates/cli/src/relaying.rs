@@ -133,11 +133,11 @@ impl Relaying {
         around
     }
 
-    /// Looks at the destinations now and then: for the console, and because what is demanded of
-    /// them must stay true.
+    /// Looks at the destinations now and then: for the console, because what is demanded of them
+    /// must stay true, and because one that is nearly full gets fewer events at once.
     fn look(&self, all: Destinations, around: &mut JoinSet<Ended>, stop: &CancellationToken) {
         let every = self.config.admin.sample.max(LOOK);
-        for (name, sinks) in all.into_looks(!self.config.admin.off) {
+        for (name, sinks) in all.into_looks() {
             let (telemetry, stop) = (self.telemetry.clone(), stop.clone());
             around.spawn(async move {
                 telemetry.look(&name, sinks, every, stop).await;

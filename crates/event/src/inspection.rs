@@ -1,5 +1,6 @@
 //! What a destination promises, how full it is, and what a person should know of it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -159,11 +160,8 @@ impl Inspection {
             }
         }
         let of = |level: &Level| (level.gauge, level.topic.clone(), level.group.clone());
-        for level in other.levels {
-            if !self.levels.iter().any(|known| of(known) == of(&level)) {
-                self.levels.push(level);
-            }
-        }
+        let mut known: BTreeSet<_> = self.levels.iter().map(of).collect();
+        self.levels.extend(other.levels.into_iter().filter(|level| known.insert(of(level))));
     }
 
     /// Returns the sum of a gauge over all topics and groups, or the largest where a sum means

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_nats::RequestErrorKind;
 use async_nats::jetstream::message::PublishMessage;
 use async_trait::async_trait;
-use event::{Answer, Cause, Code, Event, Inspection, Receipt, Refusal, Sink};
+use event::{Answer, Cause, Code, Event, Gauge, Inspection, Receipt, Refusal, Sink};
 use tokio::time::{Instant, timeout_at};
 
 use super::link::Link;
@@ -143,7 +143,9 @@ impl Sink for Nats {
     }
 
     async fn inspect(&self) -> Result<Inspection, Refusal> {
-        self.look(Some(&self.rounds)).await
+        let seeing = self.look(Some(&self.rounds)).await?;
+        self.gate.press(Inspection::total(&seeing.levels, Gauge::Disk));
+        Ok(seeing)
     }
 
     async fn worth(&self) -> Result<Inspection, Refusal> {

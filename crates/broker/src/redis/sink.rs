@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::vec::IntoIter;
 
 use async_trait::async_trait;
-use event::{Answer, Cause, Code, Event, Inspection, Receipt, Refusal, Sink};
+use event::{Answer, Cause, Code, Event, Gauge, Inspection, Receipt, Refusal, Sink};
 use redis::{Cmd, Pipeline, RedisResult, cmd};
 use tokio::time::{Instant, timeout_at};
 
@@ -191,6 +191,7 @@ impl Sink for Redis {
         let (leads, rounds) = (&self.leads, &self.rounds);
         let streams = self.streams.find(&mut connection, leads, published, &mut seeing).await;
         inspect::levels(&mut connection, streams, &leads.exact(), rounds, &mut seeing).await;
+        self.gate.press(Inspection::total(&seeing.levels, Gauge::Disk));
         Ok(seeing)
     }
 

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use event::{Durability, Finding, Grade, Inspection};
+use event::{Durability, Finding, Gauge, Grade, Inspection};
 use futures_util::future::join_all;
 use serde_json::Value;
 
@@ -21,6 +21,9 @@ const TOPICS: i32 = 206;
 
 /// How the names of topics begin that RocketMQ keeps its own things in.
 const OWN: &str = "rmq_sys_";
+
+/// How full a disk is when a broker takes nothing any more, by its usual settings.
+const REFUSED: f64 = 0.9;
 
 /// How long a broker may take to tell one thing of its load.
 const TELL: Duration = Duration::from_secs(3);
@@ -37,6 +40,8 @@ pub(super) async fn inspect(sink: &Common) -> Inspection {
         let (topics, all) = topics(sink, &mut seen).await;
         levels::disk(&desks, &mut seen).await;
         levels::groups(&desks, topics, &all, &sink.rounds, &mut seen).await;
+        let full = Inspection::total(&seen.levels, Gauge::Disk);
+        sink.gate.press(full.map(|full| full / REFUSED));
     }
     seen
 }

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use broker::manner::{Manner, Subscription};
 use broker::rocketmq::{RocketMq, RocketMqFeed, Shape};
 use event::{
-    Answer, Code, Durability, Event, EventId, Feed, Finding, Gauge, Millis, Refusal, Sequence, Sink,
+    Answer, Code, Durability, Event, EventId, Feed, Finding, Gauge, Inspection, Millis, Nack,
+    Refusal, Sequence, Sink,
 };
 use it::quay::Quay;
 use it::quay::rocketmq::{RocketMqQuay, guarded, own_with, shared};
@@ -223,6 +224,33 @@ async fn unordered(quay: &RocketMqQuay, lease: Duration) -> (String, RocketMqFee
     quay.make_group(&group, false).await.expect("a group is made");
     let wants = Subscription { lease, ..Subscription::new(group, &[&topic]) };
     (topic, RocketMqFeed::new(&quay.access, wants).expect("it is right"))
+}
+
+/// What a group without order gives back waits in a topic of its own.
+#[tokio::test]
+async fn what_is_tried_again_is_counted() {
+    let quay = shared().await;
+    let (topic, feed) = unordered(&quay, Duration::from_secs(20)).await;
+    let sink = sink(&quay, Shape::Normal);
+    let answers = sink.publish(&[Event::new(&*topic, "T", "{}")]).await;
+    assert!(answers[0].is_ok(), "{answers:?}");
+    let until = Instant::now() + PATIENCE;
+    let delivery = loop {
+        if let Ok(Some(delivery)) = feed.next(Duration::from_secs(1)).await {
+            break delivery;
+        }
+        assert!(Instant::now() < until, "nothing comes");
+    };
+    feed.nack(delivery.handle, Nack::Again(Duration::from_secs(1))).await.expect("it is in hand");
+    feed.close().await;
+    loop {
+        let seen = sink.inspect().await.expect("it tells");
+        if Inspection::total(&seen.levels, Gauge::Retry) == Some(1.0) {
+            break;
+        }
+        assert!(Instant::now() < until, "{seen:?}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
 }
 
 /// In a group without order, the old receipt of a delivery that was extended ends nothing.

@@ -9,7 +9,7 @@ use broker::kafka::{Kafka, KafkaFeed};
 use broker::manner::{Manner, Subscription};
 use event::{
     Answer, Cause, Code, Delivery, Durability, Event, EventId, Feed, Gauge, Grade, Nack, Refusal,
-    Sink,
+    Sink, Topics,
 };
 use it::quay::kafka::{KafkaQuay, own_with, shared};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
@@ -206,6 +206,32 @@ async fn a_look_tells_what_a_receipt_is_worth_and_how_far_a_group_is() {
         found.grade == Grade::Warn && names
     };
     assert!(seen.findings.iter().any(warned), "{seen:?}");
+}
+
+#[tokio::test]
+async fn every_topic_that_a_route_leads_to_is_judged_before_any_event() {
+    let quay = shared().await;
+    let word = format!("many-{}", EventId::new());
+    for n in 100..220 {
+        let name = format!("{word}.{n}");
+        quay.make_named(&name, 1, &[("flush.messages", "1")]).await.unwrap();
+    }
+    quay.make_named(&format!("{word}.last"), 1, &[]).await.unwrap();
+    let led = |routes: &[&str]| {
+        let route = |route: &&str| (format!("{word}{route}").parse().unwrap(), true);
+        let topics = vec![Topics::of(routes.iter().map(route).collect())];
+        sink(&quay, Manner { topics, ..manner() })
+    };
+    let seen = led(&[".1*", ".200"]).worth().await.expect("the broker tells");
+    assert_eq!(seen.durability, Durability::Durable, "{seen:?}");
+    let seen = led(&[".*"]).worth().await.expect("the broker tells");
+    assert_eq!(seen.durability, Durability::BestEffort, "the last is the weakest");
+    assert!(seen.findings[0].what.ends_with(".last"), "and told first: {seen:?}");
+    let rest = seen.findings.last().expect("findings");
+    assert!(rest.detail.starts_with("21 more"), "{rest:?}");
+    let seen = led(&[".1*", ".nobody"]).inspect().await.expect("the broker tells");
+    let missing = |it: &event::Finding| it.what.ends_with(".nobody") && it.grade == Grade::Warn;
+    assert!(seen.findings.iter().any(missing), "{seen:?}");
 }
 
 #[tokio::test]

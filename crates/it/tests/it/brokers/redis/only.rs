@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use broker::manner::{Manner, Subscription};
 use broker::redis::dead_stream;
-use event::{Cause, Code, Durability, Event, Gauge, Grade, Inspection, Nack};
+use event::{Cause, Code, Durability, Event, Gauge, Grade, Inspection, Nack, Topics};
 use it::answer::{cause, paid, publish};
 use it::quay::Quay;
 use it::quay::redis::{RedisQuay, own_with, shared};
@@ -112,6 +112,61 @@ async fn a_class_is_what_the_settings_keep() {
     }
     let seen = sink.inspect().await.unwrap();
     assert!(says(&seen, Grade::Warn, "noeviction"), "{seen:?}");
+}
+
+/// All sinks of a server share its gate, so one look narrows it for all.
+#[tokio::test]
+async fn a_server_that_is_nearly_full_gets_fewer_at_once_before_it_refuses() {
+    let quay = own_with(&["--maxmemory", "1gb"]).await;
+    let manner = Manner { concurrency: 4, ..Manner::new("it") };
+    let gates = manner.gates.clone();
+    let sink = quay.sink(manner).await.unwrap();
+    let address = quay.url.rsplit_once('@').unwrap().1;
+    let host = format!("redis://{}", address.split('/').next().unwrap());
+    let width = async || {
+        sink.inspect().await.unwrap();
+        gates.of(&host, 4).width()
+    };
+    assert_eq!(width().await, 4);
+    let told: String = ask(&quay, &["INFO", "memory"]).await;
+    let used = told.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();
+    let used: u64 = used.trim().parse().unwrap();
+    // Little more than it has, and far from refusing.
+    let most = (used + used / 8).to_string();
+    let _: Value = ask(&quay, &["CONFIG", "SET", "maxmemory", &most]).await;
+    assert!(width().await < 4);
+    publish(&*sink, &paid("orders")).await.unwrap();
+    let _: Value = ask(&quay, &["CONFIG", "SET", "maxmemory", "1gb"]).await;
+    assert_eq!(width().await, 4);
+}
+
+/// A server has no list of its streams: keys of other kinds, and names that are no text, are passed.
+#[tokio::test]
+async fn streams_that_routes_lead_to_are_found_among_many_keys() {
+    let quay = own_with(&[]).await;
+    let mut many = redis::pipe();
+    for n in 0..5000 {
+        many.set(format!("order.{n}"), "no stream").ignore();
+    }
+    let add = |many: &mut redis::Pipeline, name: &[u8]| {
+        many.cmd("XADD").arg(name).arg("*").arg("a").arg("b").ignore();
+    };
+    for n in 0..300 {
+        add(&mut many, format!("order.s{n}").as_bytes());
+        many.cmd("XGROUP").arg("CREATE").arg(format!("order.s{n}")).arg("stock").arg("0").ignore();
+    }
+    add(&mut many, b"order.\xff");
+    add(&mut many, b"bill");
+    add(&mut many, b"order.s7.dead");
+    let _: () = many.query_async(&mut quay.client().await.unwrap()).await.unwrap();
+    let route = |text: &str, mine| (text.parse().unwrap(), mine);
+    let topics = vec![Topics::of(vec![route("order.s8", false), route("order.*", true)])];
+    let sink = quay.sink(Manner { topics, ..Manner::new("it") }).await.unwrap();
+    let seen = sink.inspect().await.unwrap();
+    let of = |gauge| Inspection::total(&seen.levels, gauge);
+    // One of them goes elsewhere, and beyond 64 they count, too.
+    assert_eq!((of(Gauge::Lag), of(Gauge::Dead)), (Some(299.0), Some(1.0)), "{:?}", seen.findings);
+    assert!(seen.levels.iter().all(|it| it.topic != "order.s8" && it.topic != "bill"));
 }
 
 #[tokio::test]
