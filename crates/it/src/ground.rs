@@ -5,9 +5,12 @@ use std::sync::{Arc, Mutex};
 use anyhow::Result;
 use async_trait::async_trait;
 use event::Event;
+use futures_util::future::LocalBoxFuture;
 use sqlx::{Connection, SqliteConnection};
 use store::{Memory, Outbox, Setup, Strategy};
 use tempfile::TempDir;
+use tokio::runtime::Builder;
+use tokio::sync::OnceCell;
 
 use crate::clock::HandClock;
 use crate::session::Session;
@@ -53,6 +56,22 @@ pub trait Ground: Send + Sync {
     }
     /// Leaves the ground to another test, once nothing is at work on it.
     async fn leave(&self) {}
+}
+
+/// Keeps a promise on a ground of its own, and leaves that once everything that was at work there
+/// has gone with its runtime.
+pub fn stand<F, G>(make: fn() -> F, promise: for<'a> fn(&'a dyn Ground) -> LocalBoxFuture<'a, ()>)
+where
+    F: Future<Output = G>,
+    G: Ground,
+{
+    let runtime = || Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let ground = runtime().block_on(async {
+        let ground = make().await;
+        promise(&ground).await;
+        ground
+    });
+    runtime().block_on(ground.leave());
 }
 
 /// Makes the model.
@@ -199,6 +218,24 @@ servers! {
 /// Tables that were left, by server and shards: to empty some is quicker than to make others.
 static LEFT: Mutex<Vec<(String, u16, String)>> = Mutex::new(Vec::new());
 
+/// Returns the address of a server, for many connections that are soon closed. MySQL alone offers
+/// TLS, and to agree on it takes as long as all that is asked over such a connection.
+async fn address(server: &str) -> String {
+    static KNOWN: OnceCell<()> = OnceCell::const_new();
+    let url = need(server).detail("url").to_owned();
+    if server != "mysql" {
+        return url;
+    }
+    // In the clear it takes only a password that it has seen under TLS.
+    KNOWN
+        .get_or_init(async || {
+            let first = Session::open(&url).await.expect("the server answers");
+            first.close().await.expect("the session ends");
+        })
+        .await;
+    format!("{url}?ssl-mode=disabled")
+}
+
 struct ServerGround {
     server: &'static str,
     setup: Setup,
@@ -211,7 +248,7 @@ impl ServerGround {
         let left = ServerGround::left(server, shards);
         let made = || format!("t{:016x}", fastrand::u64(..));
         let (table, is_new) = (left.clone().unwrap_or_else(made), left.is_none());
-        let setup = Setup::new(need(server).detail("url"));
+        let setup = Setup::new(address(server).await);
         let setup = Setup { table, shards, strategy, now: clock.hand(), ..setup };
         let ground = ServerGround { server, setup, clock };
         if !is_new {
@@ -284,24 +321,36 @@ impl Ground for ServerGround {
     async fn leave(&self) {
         let Setup { url, table, shards, .. } = &self.setup;
         let mut session = Session::open(url).await.expect("the server answers");
-        let empty = if url.starts_with("postgres") { "{}" } else { "" };
-        let out = if url.starts_with("postgres") { "out_seq" } else { "out_rows" };
-        let until = match url.starts_with("postgres") {
-            true => ", out_until = '{}', out_fence = '{}'",
-            false => "",
+        let ends = ["", "_later", "_dead", "_sent", "_relay", "_inbox"];
+        let empty: String = ends.map(|end| format!("DELETE FROM {table}{end}; ")).concat();
+        let out = match session.is_postgres() {
+            true => "out_seq = '{}', out_until = '{}', out_fence = '{}'",
+            false => "out_rows = ''",
         };
-        for end in ["", "_later", "_dead", "_sent", "_relay", "_inbox"] {
-            session.run(format!("DELETE FROM {table}{end}")).await.expect("nobody holds a row");
-        }
-        let lease = format!(
-            "UPDATE {table}_lease SET owner = '', fence = 0, since = 0, lease_until = 0, \
-             {out} = '{empty}'{until}"
+        let empty = format!(
+            "{empty}UPDATE {table}_lease SET owner = '', fence = 0, since = 0, lease_until = 0, \
+             {out}; UPDATE {table}_tally SET owner = '', since = 0, sent = 0"
         );
-        session.run(lease).await.expect("nobody holds a row");
-        let tally = format!("UPDATE {table}_tally SET owner = '', since = 0, sent = 0");
-        session.run(tally).await.expect("nobody holds a row");
+        let alone = alone(&mut session, table, &empty).await;
+        session.run(alone).await.expect("nobody holds a row");
         session.close().await.expect("the session ends");
         let mut left = LEFT.lock().expect("nothing panics while the list is open");
         left.push((self.server.to_owned(), *shards, table.clone()));
     }
+}
+
+/// Returns statements about an outbox as ones that nothing goes on beside: a server ends what it
+/// was asked for also after whoever asked is gone.
+async fn alone(session: &mut Session, table: &str, statements: &str) -> String {
+    if !session.is_postgres() {
+        let all = ["", "_later", "_dead", "_sent", "_relay", "_inbox", "_lease", "_tally"];
+        let all = all.map(|end| format!("{table}{end} WRITE")).join(", ");
+        return format!("LOCK TABLES {all}; {statements}; UNLOCK TABLES");
+    }
+    let busy = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE state <> 'idle' \
+         AND pid <> pg_backend_pid() AND query LIKE '%{table}%'"
+    );
+    while session.number(&*busy).await.expect("the server tells who works") > 0 {}
+    statements.to_owned()
 }

@@ -67,9 +67,12 @@ impl Session {
             format!("(SELECT 0 AS n UNION ALL {}) AS {name}", digits.join(" UNION ALL "))
         };
         let names = ["a", "b", "c", "d", "e", "f"];
-        let places = "a.n + 10 * b.n + 100 * c.n + 1000 * d.n + 10000 * e.n + 100000 * f.n";
-        let digits: Vec<String> = names.iter().map(|name| digit(name)).collect();
-        let all = digits.join(" CROSS JOIN ");
-        format!("(SELECT {places} + 1 AS n FROM {all}) AS numbers WHERE n <= {most}")
+        let places = (most - 1).max(0).to_string().len();
+        let names = names.iter().enumerate().take(places);
+        let place = |(at, name): (usize, &&str)| format!("{name}.n * {}", 10_i64.pow(at as u32));
+        let sum: Vec<String> = names.clone().map(place).collect();
+        let digits: Vec<String> = names.map(|(_, name)| digit(name)).collect();
+        let (sum, all) = (sum.join(" + "), digits.join(" CROSS JOIN "));
+        format!("(SELECT {sum} + 1 AS n FROM {all}) AS numbers WHERE n <= {most}")
     }
 }

@@ -18,7 +18,7 @@ pub mod storm;
 #[macro_export]
 macro_rules! contract {
     ($ground:path) => {
-        $crate::promises! { $ground, lease = $crate::suite::source::lease:
+        $crate::store_promises! { $ground, lease = $crate::suite::source::lease:
             a_claimed_row_is_not_handed_out_again_before_its_lease_runs_out
             an_unsettled_claim_comes_back_with_a_higher_fence_and_one_more_attempt
             a_settlement_from_before_the_lease_ran_out_is_stale_and_changes_nothing
@@ -35,7 +35,7 @@ macro_rules! contract {
             a_lane_that_holds_nothing_is_released_too
             what_was_in_hand_at_a_release_spends_no_attempt
         }
-        $crate::promises! { $ground, settle = $crate::suite::source::settle:
+        $crate::store_promises! { $ground, settle = $crate::suite::source::settle:
             done_is_final
             dead_is_final
             settling_twice_changes_nothing_the_second_time
@@ -44,7 +44,7 @@ macro_rules! contract {
             each_settlement_of_many_is_judged_by_itself
             nothing_is_lost_or_made_up_at_any_step
         }
-        $crate::promises! { $ground, order = $crate::suite::source::order:
+        $crate::store_promises! { $ground, order = $crate::suite::source::order:
             rows_of_one_key_come_in_order_within_a_claim
             followers_wait_while_their_key_is_in_hand
             followers_wait_behind_a_retry
@@ -56,12 +56,12 @@ macro_rules! contract {
             order_survives_a_take_over
             rows_that_wait_behind_their_key_do_not_starve_others
         }
-        $crate::promises! { $ground, sequence = $crate::suite::source::sequence:
+        $crate::store_promises! { $ground, sequence = $crate::suite::source::sequence:
             a_claim_tells_where_its_row_stood_in_line
             a_sequence_stays_through_every_attempt_and_a_new_life
             a_delayed_event_has_no_sequence
         }
-        $crate::promises! { $ground, due = $crate::suite::source::due:
+        $crate::store_promises! { $ground, due = $crate::suite::source::due:
             nothing_is_claimed_when_nothing_is_due
             a_delayed_row_comes_when_it_is_due_and_not_before
             what_is_due_first_comes_first
@@ -74,7 +74,7 @@ macro_rules! contract {
             a_suspect_is_claimed_alone
             a_suspect_that_was_settled_is_no_suspect
         }
-        $crate::promises! { $ground, lanes = $crate::suite::source::lanes:
+        $crate::store_promises! { $ground, lanes = $crate::suite::source::lanes:
             rows_of_other_lanes_are_passed_over_and_not_lost
             two_lanes_of_one_relay_see_disjoint_rows
             a_lane_opened_late_finds_what_waits
@@ -83,7 +83,7 @@ macro_rules! contract {
             a_claim_that_overstays_takes_nothing_from_another_lane
             a_claim_is_settled_by_its_own_lane_only
         }
-        $crate::promises! { $ground, size = $crate::suite::source::size:
+        $crate::store_promises! { $ground, size = $crate::suite::source::size:
             a_claim_keeps_its_limit
             a_claim_keeps_its_bytes_but_one_event_always_fits
             what_is_in_hand_needs_no_room_when_a_claim_looks_back
@@ -91,22 +91,23 @@ macro_rules! contract {
             headers_keys_and_names_come_back_letter_by_letter
             an_event_of_a_rolled_back_transaction_is_not_there
         }
-        $crate::promises! { $ground, together = $crate::suite::source::together:
+        $crate::store_promises! { $ground, together = $crate::suite::source::together:
             an_outcome_beside_a_claim_is_known_to_the_next_one
             claims_made_at_once_share_no_row_and_no_key
             settlements_made_at_once_are_each_judged_by_themselves
             turns_that_overlap_take_each_event_once_and_keep_its_receipt
         }
-        $crate::promises! { $ground, wait = $crate::suite::source::wait:
+        $crate::store_promises! { $ground, wait = $crate::suite::source::wait:
             wait_returns_on_a_ring
             wait_returns_when_an_event_is_put
             wait_returns_after_its_time
         }
+        // A storm kills relays in the midst of their work, which may go on without them.
         $crate::promises! { $ground, storm = $crate::suite::storm:
             whatever_goes_wrong_nothing_is_lost_and_keys_stay_in_order
             without_faults_no_event_is_published_twice
         }
-        $crate::promises! { $ground, catalog = $crate::suite::catalog:
+        $crate::store_promises! { $ground, catalog = $crate::suite::catalog:
             every_filter_finds_its_events_and_no_others
             pages_are_complete_and_without_repeats
             a_row_is_listed_with_its_status_all_its_life
@@ -121,7 +122,7 @@ macro_rules! contract {
             a_dead_row_is_requeued_once_however_many_ask
             requeue_beside_a_live_relay_loses_nothing
         }
-        $crate::promises! { $ground, inbox = $crate::suite::inbox:
+        $crate::store_promises! { $ground, inbox = $crate::suite::inbox:
             an_event_is_begun_once_and_done_once_processed
             a_second_holder_is_told_to_wait
             of_many_at_once_one_works
@@ -130,7 +131,7 @@ macro_rules! contract {
             a_failure_may_be_tried_again
             groups_remember_apart
         }
-        $crate::promises! { $ground, chores = $crate::suite::chores:
+        $crate::store_promises! { $ground, chores = $crate::suite::chores:
             only_old_history_is_trimmed_and_still_counted
             history_that_was_created_ahead_goes_in_its_time
             a_step_trims_no_more_than_its_size
@@ -225,6 +226,24 @@ macro_rules! promises {
                 #[tokio::test]
                 async fn $promise() {
                     suite::$promise(&$ground().await).await;
+                }
+            )+
+        }
+    };
+}
+
+/// Makes one test of each named promise of a store, which leaves its ground to the next.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! store_promises {
+    ($ground:path, $name:ident = $suite:path: $($promise:ident)+) => {
+        mod $name {
+            use $suite as suite;
+
+            $(
+                #[test]
+                fn $promise() {
+                    $crate::ground::stand($ground, |ground| Box::pin(suite::$promise(ground)));
                 }
             )+
         }
