@@ -26,6 +26,8 @@ pub(super) type Hand = hand::Hand<Place, Ticket>;
 
 /// How long one read waits at the server.
 const WAIT: Duration = Duration::from_millis(500);
+/// Longer than anybody's lease: what has lain for so long is free for all.
+const FREE: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long to rest after something went wrong: at first, and at the most.
 const REST: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
 
@@ -105,7 +107,7 @@ impl Reader {
         let resting = std::mem::take(&mut *self.resting());
         let left = self.hand.clear().into_iter().map(|ours| ours.ticket);
         let left = left.chain(resting.into_values().map(|(ticket, _)| ticket));
-        let free = left.map(|ticket| script::renew(&ticket, self.hand.lease()));
+        let free = left.map(|ticket| script::renew(&ticket, FREE));
         // What could not be given back comes again when its lease has run out.
         join_all(free.map(|script| self.call(script))).await;
         let Subscription { topics, group, .. } = &self.subscription;
