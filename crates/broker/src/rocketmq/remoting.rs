@@ -4,6 +4,8 @@
 //! Events go by a `link`, many at once.
 
 #[cfg(feature = "rocketmq-remoting")]
+mod brokers;
+#[cfg(feature = "rocketmq-remoting")]
 mod link;
 #[cfg(feature = "rocketmq-remoting")]
 mod parcel;

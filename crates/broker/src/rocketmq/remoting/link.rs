@@ -278,7 +278,8 @@ mod tests {
         let address = listener.local_addr().unwrap().to_string();
         let serving = tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
-            (hear(&mut stream).await, hear(&mut stream).await);
+            hear(&mut stream).await;
+            hear(&mut stream).await;
             drop(stream);
             let (mut stream, _) = listener.accept().await.unwrap();
             let number = hear(&mut stream).await;

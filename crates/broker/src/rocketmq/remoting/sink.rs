@@ -8,24 +8,22 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use event::{Answer, Cause, Code, Event, Inspection, Receipt, Refusal, Sink};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
-use serde_json::json;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::super::common::Common;
 use super::super::{Options, Shape, address, inspect, refusal as shared};
-use super::link::{Broken, Link, Links};
-use super::parcel::{PRODUCER, Parcel, Request};
+use super::brokers::{Brokers, Down};
+use super::link::{Broken, Link};
+use super::parcel::{Parcel, Request};
 use super::plan::{self, Run};
 use super::route::{Queue, Route};
 use super::routes::Routes;
@@ -33,41 +31,20 @@ use super::{Trust, refusal};
 use crate::gate::Pass;
 use crate::width::Signal;
 
-/// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(5);
-
-/// How long events that may go to any broker keep away from one that failed.
-const AWAY: Duration = Duration::from_secs(10);
-
 /// Topics that a probe looks at, at the most.
 const MOST: usize = 16;
-
-const HEARTBEAT: i32 = 34;
-
-/// The number of RocketMQ 5.0.0: older brokers know no moment at which an event is handed out.
-const FIVE: i64 = 413;
 
 /// Publishes events without a proxy.
 pub struct RocketMqRemoting {
     common: Common,
     routes: Routes,
-    links: Links,
-    /// Which queue comes next, where any may.
-    turn: AtomicUsize,
-    /// Until when a broker is left alone by events that may go to another.
-    away: Mutex<HashMap<String, Instant>>,
+    brokers: Brokers,
 }
 
 /// One publish: until when it may offer, and which brokers turned out to be down.
 struct Batch {
     until: Instant,
-    down: Mutex<BTreeMap<String, Cause>>,
-}
-
-impl Batch {
-    fn down(&self) -> MutexGuard<'_, BTreeMap<String, Cause>> {
-        self.down.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    down: Down,
 }
 
 impl RocketMqRemoting {
@@ -76,14 +53,9 @@ impl RocketMqRemoting {
         let (names, tls) = address::read_names(&options.access.url)?;
         let trust = tls.then(Trust::system);
         let destination = format!("rocketmq+remoting://{}", names.join(","));
-        let links = Links::new(trust.clone());
-        Ok(RocketMqRemoting {
-            common: Common::new(options, &destination, names, trust)?,
-            routes: Routes::default(),
-            links,
-            turn: AtomicUsize::new(0),
-            away: Mutex::default(),
-        })
+        let common = Common::new(options, &destination, names, trust)?;
+        let brokers = Brokers::new(&common);
+        Ok(RocketMqRemoting { common, routes: Routes::default(), brokers })
     }
 
     /// Writes events down; one that cannot be is answered, and those of its key behind it wait.
@@ -189,16 +161,16 @@ impl RocketMqRemoting {
         let (began, topic) = (Instant::now(), parcels[0].topic.as_str());
         let until = began + self.common.timeout;
         let (queue, link) = match queue {
-            Some(queue) => (queue, self.reach(&queue.address, batch).await?),
-            None => self.reach_any(route, batch).await?,
+            Some(queue) => (queue, self.brokers.reach(&queue.address, &batch.down).await?),
+            None => self.brokers.reach_any(route, &batch.down).await?,
         };
         if self.common.letters.shape == Shape::Delay {
-            self.knows_time(&queue.address, &link, until).await?;
+            self.brokers.knows_time(&queue.address, &link, until).await?;
         }
         let request = Request::new(parcels, queue);
         let answer = self.ask(&link, &request, queue, topic, until).await;
         if let Err(refusal @ (Refusal::Down(_) | Refusal::Unknown(_))) = &answer {
-            self.leave(&queue.address, refusal, batch);
+            self.brokers.leave(&queue.address, refusal, &batch.down);
         }
         pass.leave(match &answer {
             Ok(()) => Signal::Good(began.elapsed()),
@@ -239,7 +211,7 @@ impl RocketMqRemoting {
                 return Err(refusal::unknown(Code::SinkBroken, &said));
             }
             Err(_) => {
-                self.links.leave(address, link);
+                self.brokers.renew(address, link);
                 return Err(shared::silent(address, self.common.timeout));
             }
         };
@@ -254,100 +226,6 @@ impl RocketMqRemoting {
             _ => {}
         }
         Err(refusal::of(&answer, topic, request.body.len()))
-    }
-
-    /// Connects to a broker, unless it turned out to be down a moment ago.
-    async fn reach(&self, address: &str, batch: &Batch) -> Result<Arc<Link>, Refusal> {
-        if let Some(cause) = batch.down().get(address) {
-            return Err(Refusal::Down(cause.clone()));
-        }
-        self.connect(address).await.inspect_err(|refusal| self.leave(address, refusal, batch))
-    }
-
-    /// Connects to the broker whose turn it is. One that cannot be reached is passed over, because
-    /// nothing went out to it.
-    async fn reach_any<'a>(
-        &self,
-        route: &'a Route,
-        batch: &Batch,
-    ) -> Result<(&'a Queue, Arc<Link>), Refusal> {
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        let count = route.queues.len();
-        let in_turn = || (turn..turn + count).map(|turn| &route.queues[turn % count]);
-        let (well, away): (Vec<&Queue>, Vec<&Queue>) =
-            in_turn().partition(|queue| !self.is_away(&queue.address));
-        let mut refused = refusal::down("there is no broker");
-        for queue in well.into_iter().chain(away) {
-            match self.reach(&queue.address, batch).await {
-                Ok(link) => return Ok((queue, link)),
-                Err(refusal) => refused = refusal,
-            }
-        }
-        Err(refused)
-    }
-
-    async fn connect(&self, address: &str) -> Result<Arc<Link>, Refusal> {
-        let patience = CONNECT.min(self.common.timeout / 2);
-        match timeout(patience, self.links.to(address)).await {
-            Ok(Ok(link)) => Ok(link),
-            Ok(Err(error)) => Err(refusal::down(format_args!("{address}: {error}"))),
-            Err(_) => Err(refusal::down(format_args!("{address}: no connection in time"))),
-        }
-    }
-
-    /// An answer, or its absence, speaks against a broker: another may be better.
-    fn leave(&self, address: &str, refusal: &Refusal, batch: &Batch) {
-        if let Refusal::Down(cause) = refusal {
-            batch.down().entry(address.to_owned()).or_insert_with(|| cause.clone());
-        }
-        self.away().insert(address.to_owned(), Instant::now() + AWAY);
-    }
-
-    fn is_away(&self, address: &str) -> bool {
-        self.away().get(address).is_some_and(|until| *until > Instant::now())
-    }
-
-    fn away(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
-        self.away.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Refuses to offer a delayed event to a broker that would hand it out at once.
-    async fn knows_time(&self, address: &str, link: &Link, until: Instant) -> Result<(), Refusal> {
-        if link.version().is_none() {
-            self.greet(address, link, until).await?;
-        }
-        match link.version() {
-            Some(version) if version < FIVE => Err(Refusal::Down(Cause::new(
-                Code::ConfigInvalid,
-                format_args!(
-                    "the broker {address} is older than RocketMQ 5 and would hand a delayed event \
-                     out at once: set the sink's shape to normal, or route these topics elsewhere"
-                ),
-            ))),
-            _ => Ok(()),
-        }
-    }
-
-    /// Says who publishes, as every producer does; whoever answers is there.
-    async fn greet(&self, address: &str, link: &Link, until: Instant) -> Result<(), Refusal> {
-        let body = json!({
-            "clientID": PRODUCER, "producerDataSet": [{ "groupName": PRODUCER }],
-            "consumerDataSet": [],
-        });
-        let body = body.to_string();
-        let asked = link.ask(HEARTBEAT, &[], body.as_bytes(), self.common.keys.as_ref());
-        let answer = match timeout_at(until, asked).await {
-            Ok(Ok(answer)) if answer.code == refusal::OK => return Ok(()),
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => {
-                return Err(refusal::down(format_args!("{address}: the connection was lost")));
-            }
-            Err(_) => return Err(refusal::down(format_args!("{address}: no answer in time"))),
-        };
-        match refusal::of(&answer, "", body.len()) {
-            down @ Refusal::Down(_) => Err(down),
-            _ => Ok(()),
-        }
     }
 
     /// Returns the brokers that events go to: those of the topics that have worked, or all.
@@ -397,7 +275,7 @@ impl fmt::Debug for RocketMqRemoting {
 impl Sink for RocketMqRemoting {
     async fn publish(&self, events: &[Event]) -> Vec<Answer> {
         let until = Instant::now() + self.common.until.patience;
-        let batch = Batch { until, down: Mutex::default() };
+        let batch = Batch { until, down: Down::default() };
         let mut answers = vec![Err(Refusal::Held); events.len()];
         let mut left = self.parcels(events, &mut answers);
         while !left.is_empty() && !self.common.until.stop.is_cancelled() {
@@ -420,12 +298,7 @@ impl Sink for RocketMqRemoting {
     async fn probe(&self) -> Result<(), Refusal> {
         let mut lost = refusal::down("the name servers know no broker");
         for address in self.masters().await? {
-            let until = Instant::now() + self.common.timeout;
-            let greeted = match self.connect(&address).await {
-                Ok(link) => self.greet(&address, &link, until).await,
-                Err(refusal) => Err(refusal),
-            };
-            match greeted {
+            match self.brokers.visit(&address).await {
                 Ok(()) => return Ok(()),
                 Err(refusal) => lost = refusal,
             }
@@ -444,6 +317,6 @@ impl Sink for RocketMqRemoting {
     }
 
     async fn close(&self) {
-        self.links.close();
+        self.brokers.close();
     }
 }

@@ -1,9 +1,11 @@
 //! What takes several brokers, or one that is old: the real one stands alone, and is new.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rcgen::{CertifiedKey, generate_simple_self_signed};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -14,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::super::super::Access;
 use super::super::trust::Stream;
-use super::super::{frame, read};
+use super::super::{Trust, frame, read};
 use super::*;
 use crate::manner::{Manner, Naming};
 
@@ -233,8 +235,8 @@ async fn of_a_key_another_topic_waits_for_the_first() {
 }
 
 fn trust(sink: &mut RocketMqRemoting, trust: Trust) {
-    sink.links = Links::new(Some(trust.clone()));
     sink.common.trust = Some(trust);
+    sink.brokers = Brokers::new(&sink.common);
 }
 
 #[tokio::test]
