@@ -1,26 +1,24 @@
-//! Where commits wait for the disk, a settlement and the claim beside it are one; and a claim that
-//! fails costs nobody a settlement.
+//! What goes on side by side: many outcomes are written down in two halves, and neither a half nor
+//! a claim that fails costs anybody an event.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use event::{
-    Claim, Event, Outcome, Receipt, Settled, Settlement, Source, StoreError, Topics, Want,
+    Claim, Event, EventId, Outcome, Receipt, Settlement, Source, StoreError, Topics, Want,
 };
 use futures_util::future::join;
 use it::session::Session;
 use it::world::need;
 use store::{Lane, Outbox, Setup};
 
-/// What a settlement and the claim beside it are told.
-type Both = (Result<Settled, StoreError>, Result<Vec<Claim>, StoreError>);
+const EVENTS: usize = 400;
+const WANT: Want = Want { limit: EVENTS / 2, bytes: 1 << 20, lease: Duration::from_secs(30) };
 
-const WANT: Want = Want { limit: 10, bytes: 1 << 20, lease: Duration::from_secs(30) };
-
-/// An outbox in which much waits, a lane that has claimed some of it, and a session of somebody
+/// An outbox in which much waits, a lane that has claimed half of it, and a session of somebody
 /// else.
 struct Place {
-    url: String,
     table: String,
     outbox: Arc<dyn Outbox>,
     lane: Arc<dyn Source>,
@@ -34,38 +32,38 @@ impl Place {
         let setup = Setup { table: table.clone(), ..Setup::new(need(server).detail("url")) };
         let outbox = store::open(&setup).await.unwrap();
         outbox.migrate().await.unwrap();
-        let events: Vec<Event> = (0..100).map(|_| Event::new("t", "T", "{}")).collect();
+        let events: Vec<Event> = (0..EVENTS).map(|_| Event::new("t", "T", "{}")).collect();
         outbox.put(&events, None).await.unwrap();
         let lane = outbox.lane(Lane { topics: Topics::all(), ..Lane::default() });
-        let mut claims = lane.claim(&WANT).await.unwrap();
-        claims.extend(lane.claim(&WANT).await.unwrap());
-        let done = |claim: &Claim| claim.end(Outcome::Done(Receipt { broker_id: None }));
-        let ends: Vec<Settlement> = claims.iter().map(done).collect();
-        assert_eq!(ends.len(), 20);
+        let ends = ends(&lane.claim(&WANT).await.unwrap());
+        assert_eq!(ends.len(), WANT.limit);
         let session = Session::open(&setup.url).await.unwrap();
-        Place { url: setup.url, table, outbox, lane, ends, session }
+        Place { table, outbox, lane, ends, session }
     }
 
-    /// Opens every row of a table of the outbox.
-    async fn hold(&mut self, table: &str) {
-        self.session.run("START TRANSACTION").await.unwrap();
-        let sql = format!("SELECT COUNT(*) FROM {}_{table} FOR UPDATE", self.table);
-        self.session.number(sql).await.unwrap();
+    /// Opens rows of a table of the outbox.
+    async fn hold(&mut self, table: &str, rows: &str) {
+        let begin = if self.session.is_postgres() { "BEGIN" } else { "START TRANSACTION" };
+        self.session.run(begin).await.unwrap();
+        let sql = format!("UPDATE {}_{table} SET shard = shard WHERE {rows}", self.table);
+        self.session.run(sql).await.unwrap();
     }
 
-    /// Settles what is in flight, and claims beside it.
-    fn both(&self) -> impl Future<Output = Both> + use<> {
-        let (lane, ends) = (self.lane.clone(), self.ends.clone());
-        async move { join(lane.settle(&ends), lane.claim(&WANT)).await }
+    async fn sent(&self) -> i64 {
+        i64::try_from(self.outbox.catalog().count().await.unwrap().sent).unwrap()
     }
 
-    /// Reads the fence of the newest claim, whoever has what open.
-    async fn newest(&self) -> i64 {
-        let mut session = Session::open(&self.url).await.unwrap();
-        let sql = format!("SELECT MAX(fence) FROM {}_lease", self.table);
-        let newest = session.number(sql).await.unwrap();
-        session.close().await.unwrap();
-        newest
+    /// Claims and settles until nothing is left. Returns what came.
+    async fn drain(&self) -> Vec<EventId> {
+        let mut came = Vec::new();
+        loop {
+            let claims = self.lane.claim(&WANT).await.unwrap();
+            if claims.is_empty() && self.sent().await == i64::try_from(EVENTS).unwrap() {
+                return came;
+            }
+            came.extend(claims.iter().map(|claim| claim.event.id));
+            self.lane.settle(&ends(&claims)).await.unwrap();
+        }
     }
 
     async fn end(self) {
@@ -75,52 +73,79 @@ impl Place {
     }
 }
 
-async fn a_settlement_and_the_claim_beside_it_are_one_commit(server: &str) {
+fn ends(claims: &[Claim]) -> Vec<Settlement> {
+    let done = |claim: &Claim| claim.end(Outcome::Done(Receipt { broker_id: None }));
+    claims.iter().map(done).collect()
+}
+
+/// Whoever holds up one half holds up no more than that.
+async fn many_outcomes_are_written_in_two_halves(server: &str) {
     let mut place = Place::new(server).await;
-    let before = place.newest().await;
-    place.hold("tally").await;
-    let both = place.both();
-    tokio::pin!(both);
-    let early = tokio::time::timeout(Duration::from_secs(1), &mut both).await;
-    assert!(early.is_err(), "the tallies are open elsewhere");
-    assert_eq!(place.newest().await, before, "nothing is renewed by itself");
+    place.hold("tally", "shard = 15").await;
+    let settling = {
+        let (lane, ends) = (place.lane.clone(), place.ends.clone());
+        tokio::spawn(async move { lane.settle(&ends).await })
+    };
+    while place.sent().await == 0 {
+        assert!(!settling.is_finished(), "nothing was written down: {:?}", settling.await);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(!settling.is_finished(), "a tally is open elsewhere");
     place.session.run("COMMIT").await.unwrap();
-    let (settled, claimed) = both.await;
-    assert_eq!((settled.unwrap().settled, claimed.unwrap().len()), (20, 10));
+    let settled = settling.await.unwrap().unwrap();
+    assert_eq!((settled.settled, settled.stale), (WANT.limit, vec![]));
+    place.end().await;
+}
+
+/// What the one half wrote down stays, and what the other did not comes again.
+async fn a_half_that_fails_costs_no_event(server: &str) {
+    let mut place = Place::new(server).await;
+    let table = place.table.clone();
+    let full = format!("{table}_is_full");
+    let rule = format!("ADD CONSTRAINT {full} CHECK (shard < 15 OR sent = 0)");
+    place.session.run(format!("ALTER TABLE {table}_tally {rule}")).await.unwrap();
+    let settled = place.lane.settle(&place.ends).await;
+    assert!(matches!(settled, Err(StoreError::Broken(_))), "{settled:?}");
+    let rule = format!("DROP CONSTRAINT {full}");
+    place.session.run(format!("ALTER TABLE {table}_tally {rule}")).await.unwrap();
+    let written = usize::try_from(place.sent().await).unwrap();
+    assert!(written > 0 && written < WANT.limit, "{written}");
+    let came = place.drain().await;
+    assert_eq!(came.len(), EVENTS - written, "each that was not written down");
+    assert_eq!(came.iter().collect::<HashSet<_>>().len(), came.len(), "each once");
     place.end().await;
 }
 
 async fn a_claim_that_fails_costs_nobody_a_settlement(server: &str) {
     let mut place = Place::new(server).await;
-    place.hold("lease").await;
-    let (settled, claimed) = place.both().await;
+    place.hold("lease", "shard >= 0").await;
+    let (settled, claimed) = join(place.lane.settle(&place.ends), place.lane.claim(&WANT)).await;
     assert!(matches!(claimed, Err(StoreError::Down(_))), "{claimed:?}");
     let settled = settled.unwrap();
-    assert_eq!((settled.settled, settled.stale), (20, vec![]));
+    assert_eq!((settled.settled, settled.stale), (WANT.limit, vec![]));
     place.session.run("COMMIT").await.unwrap();
-    assert_eq!(place.outbox.catalog().count().await.unwrap().sent, 20);
+    assert_eq!(place.sent().await, i64::try_from(WANT.limit).unwrap());
     place.end().await;
 }
 
 macro_rules! tests {
+    ($server:ident: $($test:ident)+) => {
+        mod $server {
+            $(#[tokio::test]
+            async fn $test() {
+                super::$test(stringify!($server)).await;
+            })+
+        }
+    };
     ($($test:ident)+) => {
-        mod mysql {
-            $(#[tokio::test]
-            async fn $test() {
-                super::$test("mysql").await;
-            })+
-        }
-
-        mod mariadb {
-            $(#[tokio::test]
-            async fn $test() {
-                super::$test("mariadb").await;
-            })+
-        }
+        tests! { postgres: $($test)+ }
+        tests! { mysql: $($test)+ }
+        tests! { mariadb: $($test)+ }
     };
 }
 
 tests! {
-    a_settlement_and_the_claim_beside_it_are_one_commit
+    many_outcomes_are_written_in_two_halves
+    a_half_that_fails_costs_no_event
     a_claim_that_fails_costs_nobody_a_settlement
 }
