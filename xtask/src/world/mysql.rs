@@ -36,6 +36,7 @@ const SETTINGS: &[&str] = &[
     "--table-open-cache=400",
     "--innodb-buffer-pool-size=64M",
     "--innodb-flush-log-at-trx-commit=2",
+    "--innodb-flush-method=nosync",
 ];
 
 /// SIGTERM would first write to its folder, for seconds, what goes with the folder.
