@@ -103,7 +103,8 @@ impl Run<'_> {
         let events = self.backlog.events;
         let topic = self.pier.topic().await?;
         let url = self.backlog.outbox(&topic).await?;
-        let draining = drain_to(&url, events, How::usual(history), self.sink.clone());
+        let how = How { batch: 500, turns: 4, ..How::usual(history) };
+        let draining = drain_to(&url, events, how, self.sink.clone());
         let drained = tokio::time::timeout(PATIENCE, draining).await;
         let drained = drained.context("the relay does not come to an end")??;
         self.ended(&topic, "the relay").await?;

@@ -47,7 +47,8 @@ impl Pier for Cluster {
     }
 
     async fn sink(&self) -> Result<Arc<dyn Sink>> {
-        self.0.sink(Manner::new(SOURCE)).await
+        // As the product has it by default.
+        self.0.sink(Manner { concurrency: 10_000, ..Manner::new(SOURCE) }).await
     }
 
     async fn bare(&self, topic: &str, letters: Vec<Letter>) -> Result<Loop> {
