@@ -45,8 +45,8 @@ impl Gate {
         self.state().width.now()
     }
 
-    /// Learns from a look at the destination how full it is, where 1 is full. Where nobody tells any
-    /// more, what was told before says nothing.
+    /// Learns from a look at the destination how full it is, where 1 is full. Where nobody tells
+    /// any more, what was told before says nothing.
     #[cfg(any(feature = "nats", feature = "rabbitmq", feature = "redis", feature = "rocketmq"))]
     pub(crate) fn press(&self, full: Option<f64>) {
         self.state().width.press(full.unwrap_or_default());

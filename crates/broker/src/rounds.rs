@@ -54,7 +54,7 @@ pub(crate) struct Round<'a> {
 }
 
 impl Round<'_> {
-    /// Returns the next to ask, at the most so many; `None` once all were asked or the time is over.
+    /// Returns the next to ask, at the most so many; `None` once all were asked or time is over.
     pub(crate) fn next(&mut self, most: usize) -> Option<Vec<String>> {
         if self.left.is_empty() || self.time().is_zero() {
             return None;

@@ -2,8 +2,8 @@
 //!
 //! It groans when it says so or stays silent (one such answer is enough), when its answers grow
 //! slow, and when most of a window of answers are failures. A failure alone may be the fault of the
-//! one event that was offered, so it says nothing. One that is nearly full gets fewer, before it has
-//! to refuse.
+//! one event that was offered, so it says nothing. One that is nearly full gets fewer, before it
+//! has to refuse.
 //!
 //! The rule is pure: it reads no clock, makes nobody wait, and does not know what is offered.
 

@@ -111,6 +111,11 @@ impl KafkaQuay {
         Ok(topic)
     }
 
+    /// Makes a topic that has an event on its disk before each receipt.
+    pub async fn make_durable(&self) -> Result<String> {
+        self.make(1, &[("flush.messages", "1")]).await
+    }
+
     /// Makes a topic of a name.
     pub async fn make_named(
         &self,

@@ -53,6 +53,18 @@ async fn of_redis() {
     see(&quay, &format!("kind = \"redis\"\nurl = \"{}\"", quay.url), "is not there yet").await;
 }
 
+/// What a new topic would get here is less than the route demands; what the topic has is enough.
+#[tokio::test]
+async fn a_demand_is_judged_by_the_topics_that_are_there() {
+    let quay = kafka::shared().await;
+    let topic = quay.make_durable().await.unwrap();
+    let sink = format!("kind = \"kafka\"\nurl = \"{}\"", quay.url);
+    let routes = [format!("{}*", &topic[..topic.len() - 1])];
+    let place = Place::new(&sink, &routes, "durability = \"durable\"").await;
+    let said = place.run(&["doctor"]);
+    assert!(said.contains("durable; a route demands durable"), "{said}");
+}
+
 /// Publishes five events, of which one is given up and one taken in, and looks. One route names
 /// the topic by a pattern, another a topic that is not there, of which the doctor says `missing`.
 async fn see(quay: &dyn Quay, sink: &str, missing: &str) {
@@ -69,7 +81,9 @@ async fn see(quay: &dyn Quay, sink: &str, missing: &str) {
     feed.ack(next(&feed).await.handle).await.unwrap();
     feed.close().await;
 
-    let place = Place::new(sink, &topic).await;
+    let start = &topic[..topic.len() - 1];
+    let routes = [format!("{start}*"), format!("nobody-made-{topic}")];
+    let place = Place::new(sink, &routes, "").await;
     let until = Instant::now() + PATIENCE;
     // What a broker counts is told a moment later.
     let levels = loop {
@@ -119,16 +133,17 @@ struct Place {
 }
 
 impl Place {
-    async fn new(sink: &str, topic: &str) -> Place {
+    /// Writes a config with these topics, and a further line for each of their routes.
+    async fn new(sink: &str, topics: &[String], line: &str) -> Place {
         let (folder, site) = (tempfile::tempdir().unwrap(), Site::new().await.unwrap());
-        let (file, start) = (site.file(), &topic[..topic.len() - 1]);
-        let text = format!(
-            "[outbox.orders]\nurl = \"sqlite:{}\"\n[sink.there]\n{sink}\n\
-             [[route]]\ntopic = \"{start}*\"\nsink = \"there\"\n\
-             [[route]]\ntopic = \"nobody-made-{topic}\"\nsink = \"there\"\n\
-             [admin]\noff = true\n",
+        let file = site.file();
+        let mut text = format!(
+            "[outbox.orders]\nurl = \"sqlite:{}\"\n[admin]\noff = true\n[sink.there]\n{sink}\n",
             file.display()
         );
+        for topic in topics {
+            text += &format!("[[route]]\ntopic = \"{topic}\"\nsink = \"there\"\n{line}\n");
+        }
         std::fs::write(folder.path().join("postbox.toml"), text).unwrap();
         Place { folder, _site: site }
     }
