@@ -140,7 +140,8 @@ async fn a_server_that_is_nearly_full_gets_fewer_at_once_before_it_refuses() {
     assert_eq!(width().await, 4);
 }
 
-/// A server has no list of its streams: keys of other kinds, and names that are no text, are passed.
+/// A server has no list of its streams: keys of other kinds, and names that are no text, are passed
+/// over.
 #[tokio::test]
 async fn streams_that_routes_lead_to_are_found_among_many_keys() {
     let quay = own_with(&[]).await;
