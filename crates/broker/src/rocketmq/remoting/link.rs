@@ -244,7 +244,8 @@ mod tests {
     }
 
     async fn say(stream: &mut TcpStream, flag: i64, number: i64) {
-        let told = json!({ "code": number, "opaque": number, "flag": flag, "version": 513 });
+        let code = if flag == 1 { number } else { -1 };
+        let told = json!({ "code": code, "opaque": number, "flag": flag, "version": 513 });
         stream.write_all(&frame(told.to_string().as_bytes(), b"")).await.unwrap();
     }
 
