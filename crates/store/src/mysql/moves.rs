@@ -170,13 +170,14 @@ impl Moves for MySql {
         }
         let now = Millis(told);
         if found.rows_affected() == ours.len() as u64 {
-            return Ok(Kept { shards: ours.iter().map(|one| one.shard).collect(), now });
+            let shards = ours.iter().map(|one| one.shard).collect();
+            return Ok(Kept { shards, now, ..Kept::default() });
         }
         let row = |one: &Owned| vec![one.shard.into(), one.mark.0.into()];
         let ask = self.sql.counted.ask().give(owner).rows(ours.iter().map(row).collect());
         let kept = ask.all(conn).await?;
         let shards = kept.iter().map(|row| rows::shard(row, 0)).collect::<Result<_, Fault>>()?;
-        Ok(Kept { shards, now })
+        Ok(Kept { shards, now, ..Kept::default() })
     }
 
     async fn done(

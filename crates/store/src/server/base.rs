@@ -133,6 +133,11 @@ impl<D: Dialect> Base<D> {
         self.sharing.lock().expect("no rule panics while the shares are open")
     }
 
+    /// Tells whether a settlement may have two connections.
+    pub(super) fn may_part(&self) -> bool {
+        self.quick.spare() > 1
+    }
+
     pub(super) fn lines(&self, commit: Commit) -> &Arc<Lines<D>> {
         match commit {
             Commit::Quick => &self.quick,

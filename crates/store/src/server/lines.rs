@@ -44,6 +44,11 @@ impl<D: Connects> Lines<D> {
         Ok(Line { conn, era: 0, made_to: Some(server), lines, _permit: permit })
     }
 
+    /// Returns how many more may be borrowed now.
+    pub(super) fn spare(&self) -> usize {
+        self.room.available_permits()
+    }
+
     fn free(&self) -> MutexGuard<'_, Vec<Free<D>>> {
         self.free.lock().expect("nothing panics while the free connections are open")
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use event::{Fence, Moment, Outcome, Settlement, Shelf};
+use event::{Fence, Moment, Outcome, Settlement, Shelf, StoreError};
 
 use super::base::Base;
 use super::dialect::Dialect;
@@ -17,12 +17,21 @@ pub(super) struct Portion<'a> {
     of: &'a Settling,
     shards: BTreeSet<u16>,
     /// Whether it may or may not have been written down.
-    pub(super) doubted: bool,
+    doubted: bool,
 }
 
 impl<'a> Portion<'a> {
     pub(super) fn new(of: &'a Settling, shards: BTreeSet<u16>) -> Portion<'a> {
         Portion { of, shards, doubted: false }
+    }
+
+    /// Says what became of it: where it failed without doubt, all is as it was.
+    pub(super) fn judged(self, kept: Result<Kept, StoreError>) -> (Kept, Option<StoreError>) {
+        match kept {
+            Ok(kept) => (kept, None),
+            Err(error) if self.doubted => (Kept::default(), Some(error)),
+            Err(error) => (Kept { unwritten: self.shards, ..Kept::default() }, Some(error)),
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {

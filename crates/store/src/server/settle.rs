@@ -67,17 +67,19 @@ async fn settle_all<D: Dialect>(
     lane: usize,
     groups: Vec<Vec<Settlement>>,
 ) -> Result<Vec<Settled>, StoreError> {
-    let mut settling = Settling::new(base, lane, groups);
-    match settling.write(base).await {
-        Ok(kept) => {
-            let settled = settling.end(base, kept);
+    let settling = Settling::new(base, lane, groups);
+    let (kept, error) = settling.write(base).await;
+    let settled = settling.end(base, kept);
+    match error {
+        None => {
             if let Ok(turn) = base.turn.try_acquire() {
                 take_in(base, &turn);
             }
             Ok(settled)
         }
-        Err(error) => {
-            settling.let_go(base, &take_turn(&base.turn).await);
+        Some(error) => {
+            // What was not written down can be settled again at once.
+            take_in(base, &take_turn(&base.turn).await);
             Err(error)
         }
     }
@@ -95,6 +97,8 @@ pub(super) fn take_in<D: Dialect>(base: &Base<D>, _: &Turned<'_>) {
 #[derive(Default)]
 pub(crate) struct Kept {
     pub(crate) shards: BTreeSet<u16>,
+    /// Those of which surely nothing was written down, so that all is as it was.
+    pub(crate) unwritten: BTreeSet<u16>,
     pub(crate) now: Millis,
 }
 
@@ -102,6 +106,7 @@ impl Kept {
     /// Adds what was kept of other shards.
     fn and(mut self, more: Kept) -> Kept {
         self.shards.extend(more.shards);
+        self.unwritten.extend(more.unwritten);
         Kept { now: self.now.max(more.now), ..self }
     }
 }
@@ -126,7 +131,6 @@ pub(super) struct Settling {
     pub(super) marks: BTreeMap<u16, Fence>,
     /// What each of them had behind it.
     behind: Vec<(u32, Vec<Moment>)>,
-    doubted: bool,
 }
 
 impl Settling {
@@ -151,50 +155,44 @@ impl Settling {
             fresh.is_some()
         };
         let fresh = ends.iter().map(fresh).collect();
-        Settling { era, lane, ends, counts, fresh, marks, behind, doubted: false }
+        Settling { era, lane, ends, counts, fresh, marks, behind }
     }
 
-    /// Writes the outcomes down by themselves. Many are written on two connections, each with
-    /// shards of its own, because a server works for one connection on one core.
-    pub(super) async fn write<D: Dialect>(&mut self, base: &Base<D>) -> Result<Kept, StoreError> {
+    /// Writes the outcomes down. Many are written on two connections, each with shards of its own,
+    /// because a server works for one connection on one core.
+    async fn write<D: Dialect>(&self, base: &Base<D>) -> (Kept, Option<StoreError>) {
         if !self.fresh.contains(&true) {
-            return Ok(Kept::default());
+            return (Kept::default(), None);
         }
-        let (one, other) = self.halves();
+        let (one, other) = self.halves(base.may_part());
         let (mut one, mut other) = (Portion::new(self, one), Portion::new(self, other));
-        let (one_kept, other_kept) = if other.is_empty() {
-            (base.work(&mut one).await, Ok(Kept::default()))
-        } else {
-            tokio::join!(base.work(&mut one), base.work(&mut other))
-        };
-        let doubted = one.doubted || other.doubted;
-        match (one_kept, other_kept) {
-            (Ok(kept), Ok(more)) => Ok(kept.and(more)),
-            (Err(error), Err(_)) => {
-                self.doubted |= doubted;
-                Err(error)
-            }
-            // What the one has written down stays when the other fails.
-            (Err(error), Ok(more)) | (Ok(more), Err(error)) => {
-                self.doubted |= doubted || !more.shards.is_empty();
-                Err(error)
-            }
+        if other.is_empty() {
+            let kept = base.work(&mut one).await;
+            return one.judged(kept);
         }
+        let (kept, more) = tokio::join!(base.work(&mut one), base.work(&mut other));
+        let ((kept, error), (more, another)) = (one.judged(kept), other.judged(more));
+        (kept.and(more), error.or(another))
     }
 
-    /// Parts the shards, so that each half has about as many rows. Few rows are not parted.
-    fn halves(&self) -> (BTreeSet<u16>, BTreeSet<u16>) {
+    /// Parts the shards, so that each half has about as many rows. Few are not parted.
+    fn halves(&self, may_part: bool) -> (BTreeSet<u16>, BTreeSet<u16>) {
         let mut rows: BTreeMap<u16, usize> = BTreeMap::new();
         for (end, _) in self.fresh() {
             *rows.entry(end.address.shard).or_default() += 1;
         }
-        let (mut one, mut other) = (BTreeSet::new(), BTreeSet::new());
-        let half = rows.values().sum::<usize>().div_ceil(2).max(MANY);
-        let mut sum = 0;
+        let all = rows.values().sum::<usize>();
+        let (mut one, mut other, mut sum) = (BTreeSet::new(), BTreeSet::new(), 0);
         for (shard, rows) in rows {
-            let half = if sum < half { &mut one } else { &mut other };
-            half.insert(shard);
-            sum += rows;
+            if may_part && 2 * sum >= all {
+                other.insert(shard);
+            } else {
+                one.insert(shard);
+                sum += rows;
+            }
+        }
+        if sum < MANY || all - sum < MANY {
+            one.append(&mut other);
         }
         (one, other)
     }
@@ -231,10 +229,11 @@ impl Settling {
         self.era == holding.era && held == self.marks.get(&shard).copied()
     }
 
-    /// Takes in what was settled, and drops the shards that were lost.
+    /// Takes in what was settled, and drops the shards that were lost or are in doubt.
     fn apply<D: Dialect>(self, base: &Base<D>, kept: &Kept) {
         let mut holding = base.holding();
-        for shard in self.marks.keys().filter(|shard| !kept.shards.contains(shard)) {
+        let gone = |shard: &&u16| !kept.shards.contains(*shard) && !kept.unwritten.contains(*shard);
+        for shard in self.marks.keys().filter(gone) {
             if self.is_ours(&holding, *shard) {
                 holding.lose(*shard);
             }
@@ -246,20 +245,6 @@ impl Settling {
             {
                 let desk = &mut holding.desks[self.lane];
                 desk.settle(end.address, end.fence, &end.outcome, kept.now);
-            }
-        }
-    }
-
-    /// Drops the shards of which it is in doubt what was settled.
-    pub(super) fn let_go<D: Dialect>(self, base: &Base<D>, turn: &Turned<'_>) {
-        take_in(base, turn);
-        let (mut holding, mut ending) = (base.holding(), base.ending());
-        for (end, _) in self.fresh() {
-            ending.remove(&end.address);
-        }
-        for shard in self.marks.keys().filter(|_| self.doubted) {
-            if self.is_ours(&holding, *shard) {
-                holding.lose(*shard);
             }
         }
     }

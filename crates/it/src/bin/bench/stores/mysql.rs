@@ -31,6 +31,7 @@ pub(super) struct MySql;
 impl Speech for MySql {
     const SETTINGS: &'static [&'static str] = &[
         "--innodb-flush-log-at-trx-commit=1",
+        "--innodb-flush-method=O_DIRECT",
         "--sync-binlog=1",
         "--innodb-doublewrite=ON",
         "--innodb-buffer-pool-size=256M",
