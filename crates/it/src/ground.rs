@@ -331,7 +331,7 @@ impl Ground for ServerGround {
             "{empty}UPDATE {table}_lease SET owner = '', fence = 0, since = 0, lease_until = 0, \
              {out}; UPDATE {table}_tally SET owner = '', since = 0, sent = 0"
         );
-        let alone = alone(&mut session, table, &empty).await;
+        let alone = alone(session.is_postgres(), table, &empty);
         session.run(alone).await.expect("nobody holds a row");
         session.close().await.expect("the session ends");
         let mut left = LEFT.lock().expect("nothing panics while the list is open");
@@ -341,16 +341,14 @@ impl Ground for ServerGround {
 
 /// Returns statements about an outbox as ones that nothing goes on beside: a server ends what it
 /// was asked for also after whoever asked is gone.
-async fn alone(session: &mut Session, table: &str, statements: &str) -> String {
-    if !session.is_postgres() {
-        let all = ["", "_later", "_dead", "_sent", "_relay", "_inbox", "_lease", "_tally"];
-        let all = all.map(|end| format!("{table}{end} WRITE")).join(", ");
-        return format!("LOCK TABLES {all}; {statements}; UNLOCK TABLES");
+fn alone(is_postgres: bool, table: &str, statements: &str) -> String {
+    let all = ["", "_later", "_dead", "_sent", "_relay", "_inbox", "_lease", "_tally"];
+    if is_postgres {
+        let all = all.map(|end| format!("{table}{end}")).join(", ");
+        return format!(
+            "BEGIN; SET LOCAL lock_timeout = '60s'; LOCK TABLE {all}; {statements}; COMMIT"
+        );
     }
-    let busy = format!(
-        "SELECT count(*) FROM pg_stat_activity WHERE state <> 'idle' \
-         AND pid <> pg_backend_pid() AND query LIKE '%{table}%'"
-    );
-    while session.number(&*busy).await.expect("the server tells who works") > 0 {}
-    statements.to_owned()
+    let all = all.map(|end| format!("{table}{end} WRITE")).join(", ");
+    format!("LOCK TABLES {all}; {statements}; UNLOCK TABLES")
 }

@@ -11,6 +11,7 @@ mod logs;
 mod names;
 mod sinks;
 mod telemetry;
+mod troubles;
 mod watched;
 
 pub use inbox::{TakenIn, taken_in};

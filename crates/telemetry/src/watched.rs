@@ -13,6 +13,7 @@ use metrics::{counter, histogram};
 use crate::flight::Flight;
 use crate::names;
 use crate::telemetry::Facts;
+use crate::troubles::Troubles;
 
 /// One lane: what its source and its sink know in common.
 pub(crate) struct Lane {
@@ -20,6 +21,7 @@ pub(crate) struct Lane {
     outbox: String,
     sink: String,
     claims: Flight<EventId, Claimed>,
+    troubles: Troubles,
 }
 
 /// What a settlement does not say any more of its claim.
@@ -32,7 +34,7 @@ struct Claimed {
 impl Lane {
     pub(crate) fn new(facts: Arc<Facts>, outbox: &str, sink: &str) -> Lane {
         let (outbox, sink) = (outbox.to_owned(), sink.to_owned());
-        Lane { facts, outbox, sink, claims: Flight::new() }
+        Lane { facts, outbox, sink, claims: Flight::new(), troubles: Troubles::default() }
     }
 
     fn labels(&self) -> [(&'static str, String); 2] {
@@ -46,6 +48,14 @@ impl Lane {
 
     fn state(&self, state: LaneState, cause: Option<&Cause>) {
         self.facts.lanes.set(&self.outbox, &self.sink, state, cause.cloned());
+    }
+
+    /// Says that an event comes again: nobody else does before it is dead, days later.
+    fn tried_again(&self, id: EventId, cause: &Cause) {
+        if self.troubles.is_news(cause.code, Instant::now()) {
+            let (outbox, sink) = (&self.outbox, &self.sink);
+            tracing::warn!(outbox, sink, %id, %cause, "event was refused and is tried again");
+        }
     }
 
     fn failed(&self, error: &StoreError) {
@@ -83,7 +93,10 @@ impl WatchedSource {
             }
             match &end.outcome {
                 Outcome::Done(_) => sent += 1,
-                Outcome::Retry { .. } => retried += 1,
+                Outcome::Retry { cause, .. } => {
+                    retried += 1;
+                    self.lane.tried_again(end.id, cause);
+                }
                 // It spent no attempt.
                 Outcome::Release { .. } => continue,
                 Outcome::Dead(cause) => {

@@ -249,3 +249,37 @@ impl Settling {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a settlement of so many rows of each shard, from 0 on.
+    fn of(rows: &[usize]) -> Settling {
+        let row = |(shard, rows): (usize, &usize)| {
+            let shard = u16::try_from(shard).unwrap();
+            (0..*rows).map(move |number| {
+                let number = i64::try_from(number).unwrap();
+                let address = Address { shelf: Shelf::Hot, shard, number };
+                let outcome = Outcome::Done(event::Receipt { broker_id: None });
+                Settlement { id: EventId::new(), address, fence: Fence(1), outcome }
+            })
+        };
+        let ends: Vec<Settlement> = rows.iter().enumerate().flat_map(row).collect();
+        let marks = ends.iter().map(|end| (end.address.shard, Fence(1))).collect();
+        let (fresh, behind) = (vec![true; ends.len()], vec![(1, Vec::new()); ends.len()]);
+        Settling { era: 0, lane: 0, counts: vec![ends.len()], ends, fresh, marks, behind }
+    }
+
+    #[test]
+    fn shards_are_parted_where_each_half_is_worth_a_connection() {
+        let halves = |rows: &[usize]| of(rows).halves(true);
+        assert_eq!(halves(&[25, 25, 25, 25]), ([0, 1].into(), [2, 3].into()));
+        assert_eq!(halves(&[400, 50]), ([0].into(), [1].into()));
+        assert_eq!(halves(&[25, 25, 25, 24]), ([0, 1, 2, 3].into(), [].into()), "few rows");
+        assert_eq!(halves(&[99, 1]), ([0, 1].into(), [].into()), "few in one of them");
+        assert_eq!(halves(&[1_000]), ([0].into(), [].into()), "one shard");
+        let alone = of(&[500, 500]).halves(false);
+        assert_eq!(alone, ([0, 1].into(), [].into()), "no connection to spare");
+    }
+}
