@@ -132,8 +132,11 @@ async fn reach(config: &Config, configured: &config::Sink) -> Vec<Finding> {
             findings.extend(judge(&what, seen, demand));
             findings
         }
-        Ok(Err(refusal)) => one(Grade::Bad, format!("{}; meanwhile its lane rests", why(&refusal))),
-        Err(_) => one(Grade::Warn, "was silent for 10s; look at its load".to_owned()),
+        Ok(Err(refusal)) => one(Grade::Bad, advised(&refusal)),
+        Err(_) => {
+            let detail = "was silent for 10s; look at its load, and whether its address is right";
+            one(Grade::Warn, detail.to_owned())
+        }
     };
     sink.close().await;
     findings
@@ -171,6 +174,15 @@ fn judge(
     let more = seen.findings.into_iter();
     let more = more.map(|it| Finding { what: format!("{what}: {}", it.what), ..it });
     std::iter::once(first).chain(more).chain(load).collect()
+}
+
+/// Says why a sink cannot be reached, and what to do.
+fn advised(refusal: &Refusal) -> String {
+    let text = format!("{}; meanwhile its lane rests", why(refusal));
+    match refusal.cause() {
+        Some(cause) => format!("{text}; `postbox explain {}`", cause.code),
+        None => text,
+    }
 }
 
 fn why(refusal: &Refusal) -> String {

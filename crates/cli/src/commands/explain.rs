@@ -25,6 +25,7 @@ impl Explain {
         let Some(code) = &self.code else { return list(out) };
         let Some(Explanation { code, page }) = event::explain(code) else {
             let near = suggestion(code, EXPLANATIONS.iter().map(|e| e.code.as_str()));
+            let near = if near.is_empty() { "; `postbox explain` lists them" } else { &near };
             out.aside(Tone::Bad, format!("postbox: there is no code `{code}`{near}"));
             return Ok(End::Wrong);
         };
