@@ -26,16 +26,21 @@ pub(super) const BEGINNING: i64 = -2;
 /// A partition of a topic.
 pub(super) type Place = (String, i32);
 
+/// What Kafka says of a group that is gone, or that keeps other books.
+const GROUP_GONE: i16 = 69;
+
 /// One broker.
 pub(super) struct Desk {
     stream: TcpStream,
     calls: i32,
+    /// Whether a call was left before its answer was read: the next would read that one.
+    torn: bool,
 }
 
 impl Desk {
     /// Connects, and shows who we are.
     pub(super) async fn open(address: &str, user: Option<&(String, Secret)>) -> Result<Desk> {
-        let mut desk = Desk { stream: TcpStream::connect(address).await?, calls: 0 };
+        let mut desk = Desk { stream: TcpStream::connect(address).await?, calls: 0, torn: false };
         if let Some((name, password)) = user {
             let mut wanted = Letter::default();
             wanted.text("PLAIN");
@@ -116,6 +121,9 @@ impl Desk {
     }
 
     async fn call(&mut self, (key, version): (i16, i16), asked: Letter) -> Result<Vec<u8>> {
+        if std::mem::replace(&mut self.torn, true) {
+            return Err(ErrorKind::NotConnected.into());
+        }
         self.calls += 1;
         let mut letter = Letter::default();
         letter.short(key);
@@ -132,6 +140,7 @@ impl Desk {
         }
         let mut answer = vec![0; length - 4];
         self.stream.read_exact(&mut answer).await?;
+        self.torn = false;
         Ok(answer)
     }
 }
@@ -203,6 +212,7 @@ impl Answer<'_> {
     fn fine(&mut self) -> Result<()> {
         match self.short()? {
             0 => Ok(()),
+            GROUP_GONE => Err(ErrorKind::NotFound.into()),
             code => Err(Error::other(format!("error {code} of Kafka"))),
         }
     }
@@ -210,7 +220,23 @@ impl Answer<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tokio::net::TcpListener;
+    use tokio::time::timeout;
+
     use super::*;
+
+    #[tokio::test]
+    async fn after_a_call_that_was_left_no_other_reads_its_answer() {
+        let broker = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = broker.local_addr().unwrap().to_string();
+        let mut desk = Desk::open(&address, None).await.unwrap();
+        let soon = Duration::from_millis(50);
+        assert!(timeout(soon, desk.groups()).await.is_err(), "nobody answers");
+        let again = timeout(soon, desk.groups()).await.expect("it does not wait");
+        assert_eq!(again.unwrap_err().kind(), ErrorKind::NotConnected);
+    }
 
     #[test]
     fn an_answer_that_is_cut_short_is_an_error_and_no_panic() {
@@ -228,5 +254,6 @@ mod tests {
         assert_eq!((answer.long().unwrap(), answer.text().unwrap()), (7, "orders".to_owned()));
         assert_eq!(Answer(&[255, 255]).text().unwrap(), "", "no text");
         assert!(Answer(&[0, 14]).fine().unwrap_err().to_string().contains("14"));
+        assert_eq!(Answer(&[0, 69]).fine().unwrap_err().kind(), ErrorKind::NotFound);
     }
 }

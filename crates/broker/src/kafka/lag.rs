@@ -1,7 +1,7 @@
 //! How far groups are behind, and how many events were given up: what a cluster tells of its load.
 //!
 //! For each group it asks how far it has come, without joining it, and leaves out what it is not
-//! told.
+//! told: a part of a sum would pass for the whole.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -17,8 +17,6 @@ use crate::rounds::Rounds;
 
 /// Partitions that are asked for at once, at the most.
 const PAGE: usize = 1000;
-/// Groups that are asked for before one looks at the time.
-const GROUPS: usize = 16;
 
 /// What a feed adds to the name of a topic to name the place of its dead.
 pub(super) const DEAD: &str = ".dead";
@@ -45,7 +43,7 @@ pub(super) async fn levels(
             Ok(told) => {
                 ends.extend(told.ends);
                 keepers.extend(told.groups.into_iter().map(|group| (group, desks.len())));
-                desks.push(told.desk);
+                desks.push((address, told.desk));
             }
             Err(error) => {
                 let detail = format!("{address} does not tell how far its groups are: {error}");
@@ -53,18 +51,57 @@ pub(super) async fn levels(
             }
         }
     }
+    seen.findings.extend(keep_whole(&wanted(topics), |topic| shapes.partitions(topic), &mut ends));
     seen.levels.extend(dead(topics, &ends));
+    let mut untold: BTreeMap<&str, (usize, io::Error)> = BTreeMap::new();
     let mut round = rounds.begin(keepers.keys().cloned().collect());
-    while let Some(page) = round.next(GROUPS) {
+    while let Some(page) = round.next(1) {
         for group in page {
-            let desk = &mut desks[keepers[&group]];
-            let told = timeout(patience, desk.committed(&group)).await;
-            // One that the broker does not tell of any more is gone, or keeps other books.
-            let told = told.ok().and_then(Result::ok).unwrap_or_default();
-            round.note(&group, behind(&group, topics, told, &ends));
+            let (address, desk) = &mut desks[keepers[&group]];
+            let told = timeout(patience.min(round.time()), desk.committed(&group)).await;
+            match told.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+                Ok(told) => round.note(&group, behind(&group, topics, told, &ends)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    round.note(&group, Vec::new());
+                }
+                // What it told before still counts.
+                Err(error) => untold.entry(address).or_insert((0, error)).0 += 1,
+            }
         }
     }
+    for (address, (count, error)) in untold {
+        let detail = format!("{address} does not tell how far {count} of its groups are: {error}");
+        seen.findings.push(Finding::new(Grade::Warn, "lag", detail));
+    }
     round.end("groups", seen);
+}
+
+/// Returns the topics, and the places of their dead.
+fn wanted(topics: &BTreeSet<String>) -> BTreeSet<String> {
+    let graves = topics.iter().map(|topic| format!("{topic}{DEAD}"));
+    graves.chain(topics.iter().cloned()).collect()
+}
+
+/// Leaves out every topic with a partition that nobody told of, and says so.
+fn keep_whole(
+    wanted: &BTreeSet<String>,
+    partitions: impl Fn(&str) -> usize,
+    ends: &mut Ends,
+) -> Option<Finding> {
+    let mut told: HashMap<String, usize> = HashMap::new();
+    for (topic, _) in ends.keys() {
+        *told.entry(topic.clone()).or_default() += 1;
+    }
+    let is_whole = |topic: &str| told.get(topic).copied().unwrap_or(0) >= partitions(topic);
+    ends.retain(|(topic, _), _| is_whole(topic));
+    let missing = wanted.iter().filter(|topic| !is_whole(topic)).count();
+    (missing > 0).then(|| {
+        let detail = format!(
+            "{missing} topics have partitions of which no broker tells, so what groups lack of \
+             them and what is dead there is left out: look which brokers are away"
+        );
+        Finding::new(Grade::Warn, "lag", detail)
+    })
 }
 
 /// What one broker told.
@@ -83,9 +120,7 @@ async fn ask(
 ) -> io::Result<Told> {
     let mut desk = Desk::open(address, user).await?;
     let groups = desk.groups().await?;
-    let graves = topics.iter().map(|topic| format!("{topic}{DEAD}"));
-    let wanted: BTreeSet<String> = graves.chain(topics.iter().cloned()).collect();
-    let places: Vec<Place> = shapes.led_by(id, &wanted);
+    let places: Vec<Place> = shapes.led_by(id, &wanted(topics));
     let mut ends = Ends::new();
     for page in places.chunks(PAGE) {
         let page: Vec<&Place> = page.iter().collect();
@@ -142,6 +177,9 @@ fn behind(
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
     use super::*;
 
     fn place(topic: &str, partition: i32) -> Place {
@@ -163,6 +201,54 @@ mod tests {
         };
         assert_eq!((topic.as_str(), group.as_str(), *value), ("a", "g", 5.0));
         assert!(behind("g", &topics, vec![(place("a", 0), 99)], &ends())[0].value == 2.0);
+    }
+
+    #[test]
+    fn a_topic_with_a_partition_that_nobody_told_of_is_left_out() {
+        let (topics, mut told) = (["a", "b"].map(str::to_owned).into(), ends());
+        let partitions = |topic: &str| match topic {
+            "a.dead" => 2,
+            "a" => 3,
+            "b" => 1,
+            _ => 0,
+        };
+        let found = keep_whole(&wanted(&topics), partitions, &mut told).expect("a finding");
+        assert!(found.grade == Grade::Warn && found.detail.starts_with("2 topics"), "{found:?}");
+        assert_eq!(dead(&topics, &told), []);
+        let levels = behind("g", &topics, vec![(place("a", 0), 1), (place("b", 0), 1)], &told);
+        assert!(levels.len() == 1 && levels[0].topic == "b", "{levels:?}");
+        assert_eq!(keep_whole(&["b".to_owned()].into(), partitions, &mut told), None);
+    }
+
+    /// Answers who its groups are, and nothing else.
+    async fn tells_groups_only(broker: TcpListener) {
+        let (mut stream, _) = broker.accept().await.unwrap();
+        let length = stream.read_u32().await.unwrap();
+        let mut asked = vec![0; length as usize];
+        stream.read_exact(&mut asked).await.unwrap();
+        let mut answer = asked[4..8].to_vec();
+        answer.extend([0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
+        answer.extend(b"\0\x01g\0\0\0\x01h\0\0");
+        stream.write_u32(answer.len() as u32).await.unwrap();
+        stream.write_all(&answer).await.unwrap();
+        let _ = stream.read_to_end(&mut asked).await;
+    }
+
+    #[tokio::test]
+    async fn what_a_group_told_before_counts_while_its_broker_is_silent() {
+        let broker = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut shapes = Shapes::default();
+        shapes.brokers.insert(1, broker.local_addr().unwrap().to_string());
+        tokio::spawn(tells_groups_only(broker));
+        let (rounds, topics) = (Rounds::default(), ["a".to_owned()].into());
+        let told = behind("g", &topics, vec![(place("a", 0), 7)], &ends());
+        rounds.begin(["g".to_owned()].into()).note("g", told.clone());
+        let mut seen = Inspection::of(event::Durability::Durable);
+        let patience = Duration::from_millis(200);
+        levels(&shapes, &topics, None, &rounds, patience, &mut seen).await;
+        assert_eq!(seen.levels, told);
+        let [found] = &seen.findings[..] else { panic!("{seen:?}") };
+        assert!(found.detail.contains("2 of its groups"), "{found:?}");
     }
 
     #[test]

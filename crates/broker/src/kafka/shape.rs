@@ -62,6 +62,11 @@ impl Shapes {
         self.topics.get(topic).map(|shape| shape.replicas)
     }
 
+    /// Returns how many partitions a topic has.
+    pub(super) fn partitions(&self, topic: &str) -> usize {
+        self.topics.get(topic).map_or(0, |shape| shape.leaders.len())
+    }
+
     /// Returns the partitions of some topics that a broker leads.
     pub(super) fn led_by(&self, broker: i32, topics: &BTreeSet<String>) -> Vec<Place> {
         let of = |topic: &String| {
