@@ -53,6 +53,13 @@ impl Gate {
         self.free.notify_one();
     }
 
+    /// Begins a look at the destination. One that ends before it told how full it is, however that
+    /// comes, says that nobody tells.
+    #[cfg(any(feature = "nats", feature = "rabbitmq", feature = "redis"))]
+    pub(crate) fn look(&self) -> Looking<'_> {
+        Looking { gate: self, full: None }
+    }
+
     /// Waits for a place. Dropping the pass gives the place back, and tells nothing.
     pub async fn enter(&self) -> Pass<'_> {
         loop {
@@ -82,6 +89,29 @@ impl Gate {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A look at the destination that is under way.
+#[cfg(any(feature = "nats", feature = "rabbitmq", feature = "redis"))]
+#[derive(Debug)]
+pub(crate) struct Looking<'a> {
+    gate: &'a Gate,
+    full: Option<f64>,
+}
+
+#[cfg(any(feature = "nats", feature = "rabbitmq", feature = "redis"))]
+impl Looking<'_> {
+    /// Ends the look with what the destination told.
+    pub(crate) fn tell(mut self, full: Option<f64>) {
+        self.full = full;
+    }
+}
+
+#[cfg(any(feature = "nats", feature = "rabbitmq", feature = "redis"))]
+impl Drop for Looking<'_> {
+    fn drop(&mut self) {
+        self.gate.press(self.full);
     }
 }
 
@@ -124,6 +154,21 @@ mod tests {
             drop(second);
         }
         assert_eq!(gate.state().out, 0);
+    }
+
+    #[cfg(any(feature = "nats", feature = "rabbitmq", feature = "redis"))]
+    #[tokio::test]
+    async fn a_look_that_was_left_says_that_nobody_tells_any_more() {
+        let gate = Gate::new(4);
+        gate.look().tell(Some(0.95));
+        assert_eq!(gate.width(), 1);
+        let late = async {
+            let looking = gate.look();
+            std::future::pending::<()>().await;
+            looking.tell(Some(0.95));
+        };
+        assert!(tokio::time::timeout(std::time::Duration::ZERO, late).await.is_err());
+        assert_eq!(gate.width(), 4);
     }
 
     #[test]

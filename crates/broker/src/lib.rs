@@ -36,6 +36,8 @@ pub mod redis;
 pub mod rocketmq;
 #[cfg(any(feature = "kafka", feature = "nats", feature = "redis", feature = "rocketmq"))]
 mod rounds;
+#[cfg(any(feature = "nats", feature = "redis"))]
+mod seen;
 #[cfg(feature = "stdout")]
 pub mod stdout;
 pub mod traits;

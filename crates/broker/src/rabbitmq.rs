@@ -229,16 +229,16 @@ impl Sink for RabbitMq {
     }
 
     async fn inspect(&self) -> Result<Inspection, Refusal> {
+        let Some(management) = &self.management else {
+            self.probe().await?;
+            return Ok(inspect::unmanaged());
+        };
+        let looking = self.gate.look();
         self.probe().await?;
-        match &self.management {
-            Some(management) => {
-                let (vhost, exchange) = (self.target.vhost(), &self.exchange.name);
-                let seen = management.inspect(vhost, exchange, &self.leads).await?;
-                self.gate.press(Inspection::total(&seen.levels, Gauge::Disk));
-                Ok(seen)
-            }
-            None => Ok(inspect::unmanaged()),
-        }
+        let (vhost, exchange) = (self.target.vhost(), &self.exchange.name);
+        let seen = management.inspect(vhost, exchange, &self.leads).await?;
+        looking.tell(Inspection::total(&seen.levels, Gauge::Disk));
+        Ok(seen)
     }
 
     async fn close(&self) {
@@ -292,6 +292,17 @@ mod tests {
         }
         assert!(matches!(sink.probe().await, Err(Refusal::Down(_))));
         assert!(matches!(sink.inspect().await, Err(Refusal::Down(_))));
+    }
+
+    #[tokio::test]
+    async fn a_look_that_fails_takes_back_how_full_the_broker_was() {
+        let sink = RabbitMq::new(options("amqp://u:p@127.0.0.1:1/%2f")).unwrap();
+        let sink = sink.with_management(&Secret::new("http://u:p@127.0.0.1:1")).unwrap();
+        let before = sink.gate.width();
+        sink.gate.press(Some(1.0));
+        assert_eq!(sink.gate.width(), 1);
+        assert!(sink.inspect().await.is_err());
+        assert_eq!(sink.gate.width(), before);
     }
 
     #[test]

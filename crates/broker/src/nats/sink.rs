@@ -2,9 +2,8 @@
 //!
 //! It never tries again by itself, and writes nothing that it has answered for.
 
-use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_nats::RequestErrorKind;
 use async_nats::jetstream::message::PublishMessage;
@@ -20,6 +19,7 @@ use crate::keyed::{self, Offered};
 use crate::leads::Leads;
 use crate::manner::{Manner, Naming};
 use crate::rounds::Rounds;
+use crate::seen::Seen;
 use crate::width::Signal;
 
 /// Publishes events to JetStream.
@@ -30,7 +30,7 @@ pub struct Nats {
     manner: Manner,
     gate: Arc<Gate>,
     /// Subjects that had events, whose streams the next look is at.
-    seen: Mutex<BTreeSet<String>>,
+    seen: Seen,
     leads: Leads,
     rounds: Rounds,
 }
@@ -45,7 +45,7 @@ impl Nats {
         let link = Link::new(&access, manner.timeout)?;
         let gate = manner.gates.of(&format!("nats://{}", link.host), manner.concurrency);
         let leads = Leads::new(&topic, &manner.topics);
-        let (seen, rounds) = (Mutex::default(), Rounds::default());
+        let (seen, rounds) = (Seen::default(), Rounds::default());
         Ok(Nats { link, topic, stream, manner, gate, seen, leads, rounds })
     }
 
@@ -69,7 +69,7 @@ impl Nats {
         let host = &self.link.host;
         let context = timeout_at(until, self.link.context()).await;
         let context = context.map_err(|_| self.absent())??;
-        self.see(&subject);
+        self.seen.note(&subject);
         let began = Instant::now();
         let message = PublishMessage::build().headers(headers).payload(payload);
         let written = timeout_at(until, context.send_publish(subject.clone(), message)).await;
@@ -88,7 +88,7 @@ impl Nats {
 
     async fn look(&self, rounds: Option<&Rounds>) -> Result<Inspection, Refusal> {
         let context = self.link.context().await?;
-        let published = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let published = self.seen.all();
         let ways = Ways { stream: self.stream.as_deref(), leads: &self.leads, published };
         inspect::look(&context, &self.link.host, &ways, rounds).await
     }
@@ -97,13 +97,6 @@ impl Nats {
     fn absent(&self) -> Refusal {
         let detail = format!("{}: it takes nothing in", self.link.host);
         Refusal::Down(Cause::new(Code::SinkDown, detail))
-    }
-
-    fn see(&self, subject: &str) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if !seen.contains(subject) {
-            seen.insert(subject.to_owned());
-        }
     }
 }
 
@@ -143,8 +136,9 @@ impl Sink for Nats {
     }
 
     async fn inspect(&self) -> Result<Inspection, Refusal> {
+        let looking = self.gate.look();
         let seeing = self.look(Some(&self.rounds)).await?;
-        self.gate.press(Inspection::total(&seeing.levels, Gauge::Disk));
+        looking.tell(Inspection::total(&seeing.levels, Gauge::Disk));
         Ok(seeing)
     }
 

@@ -17,11 +17,21 @@ const ASKED: [&str; 5] =
     ["appendonly", "appendfsync", "maxmemory", "maxmemory-policy", "min-replicas-to-write"];
 /// Streams that are asked for at once, at the most.
 const PAGE: usize = 100;
+/// How the policies begin by which a server drops keys when it is full, and refuses nothing.
+const EVICTS: [&str; 2] = ["allkeys-", "volatile-"];
 /// How full memory may be.
 const FULL: f64 = 0.8;
 
+/// What a look at the server brought.
+#[derive(Debug)]
+pub(super) struct Worth {
+    pub(super) seeing: Inspection,
+    /// How near it is to where it refuses. One that drops keys instead is full by design.
+    pub(super) full: Option<f64>,
+}
+
 /// Looks at the server.
-pub(super) async fn worth(connection: &mut MultiplexedConnection) -> RedisResult<Inspection> {
+pub(super) async fn worth(connection: &mut MultiplexedConnection) -> RedisResult<Worth> {
     let text: String = cmd("INFO").query_async(connection).await?;
     let info = read(&text);
     let mut asking = cmd("CONFIG");
@@ -94,7 +104,7 @@ fn read(text: &str) -> HashMap<String, String> {
 
 type Told = HashMap<String, String>;
 
-fn judge(info: &Told, settings: Option<&Told>) -> Inspection {
+fn judge(info: &Told, settings: Option<&Told>) -> Worth {
     let told = |name: &str| info.get(name).map(String::as_str).unwrap_or_default();
     let set = |name: &str| {
         settings.and_then(|settings| settings.get(name)).map(String::as_str).unwrap_or_default()
@@ -127,12 +137,14 @@ fn judge(info: &Told, settings: Option<&Told>) -> Inspection {
                       got; set min-replicas-to-write to 1, which bounds it, and use the inbox";
         say(Grade::Warn, "min-replicas-to-write", detail.to_owned());
     }
-    let mut levels = Vec::new();
+    let evicts = limit.is_some() && EVICTS.iter().any(|start| policy.starts_with(start));
+    let (mut levels, mut full) = (Vec::new(), None);
     let most = limit.or_else(|| number(told("total_system_memory")));
     if let (Some(used), Some(most)) = (number(told("used_memory")), most) {
         let (topic, group, value) = (String::new(), String::new(), used / most);
         levels.push(Level { gauge: Gauge::Disk, topic, group, value });
-        if value > FULL {
+        full = Some(value).filter(|_| !evicts);
+        if full.is_some_and(|full| full > FULL) {
             let detail = format!(
                 "{:.0} % of the memory that it may have is used; once it is full, nothing is taken \
                  in: trim what every group has read, or raise maxmemory",
@@ -141,7 +153,7 @@ fn judge(info: &Told, settings: Option<&Told>) -> Inspection {
             say(Grade::Warn, "memory", detail);
         }
     }
-    Inspection { durability, findings, levels }
+    Worth { seeing: Inspection { durability, findings, levels }, full }
 }
 
 /// Judges how it writes to its disk.
@@ -195,7 +207,7 @@ mod tests {
 
     fn look_at(info: &str, settings: &[(&str, &str)]) -> Inspection {
         let settings = settings.iter().map(|(name, value)| (name.to_string(), value.to_string()));
-        judge(&read(info), Some(&settings.collect()))
+        judge(&read(info), Some(&settings.collect())).seeing
     }
 
     fn words(seen: &Inspection) -> Vec<&str> {
@@ -214,7 +226,7 @@ mod tests {
         }
         let off = look_at("aof_enabled:0", &[("appendonly", "no"), ("appendfsync", "always")]);
         assert_eq!((off.durability, words(&off)), (Durability::BestEffort, vec!["appendonly"]));
-        let closed = judge(&read(log), None);
+        let closed = judge(&read(log), None).seeing;
         assert_eq!(closed.durability, Durability::BestEffort);
         assert!(closed.findings[0].detail.contains("may not ask"), "{closed:?}");
     }
@@ -225,11 +237,28 @@ mod tests {
                     role:slave\nconnected_slaves:1\ntotal_system_memory:1000";
         let settings = [("appendfsync", "always"), ("min-replicas-to-write", "0")];
         let seen = look_at(info, &settings);
-        let expected = ["role", "maxmemory-policy", "min-replicas-to-write", "memory"];
-        assert_eq!(words(&seen), expected);
+        assert_eq!(words(&seen), ["role", "maxmemory-policy", "min-replicas-to-write"]);
         assert_eq!(seen.levels[0].value, 0.9);
         let unbounded =
             look_at("aof_enabled:1\nused_memory:90\ntotal_system_memory:1000", &settings);
         assert_eq!((unbounded.levels[0].value, unbounded.findings.len()), (0.09, 0));
+    }
+
+    #[test]
+    fn a_server_that_drops_keys_at_its_limit_is_full_by_design() {
+        let look = |policy: &str, limit: u32| {
+            let info = format!(
+                "aof_enabled:1\nused_memory:90\nmaxmemory:{limit}\nmaxmemory_policy:{policy}\n\
+                 total_system_memory:100"
+            );
+            let settings = [("appendfsync".to_owned(), "always".to_owned())].into();
+            let Worth { seeing, full } = judge(&read(&info), Some(&settings));
+            assert_eq!(seeing.levels[0].value, 0.9, "it is told in any case");
+            (full, words(&seeing).contains(&"memory"))
+        };
+        assert_eq!(look("noeviction", 100), (Some(0.9), true));
+        assert_eq!(look("allkeys-lru", 100), (None, false));
+        assert_eq!(look("volatile-ttl", 100), (None, false));
+        assert_eq!(look("allkeys-lru", 0), (Some(0.9), true), "without a limit it drops nothing");
     }
 }

@@ -3,16 +3,16 @@
 //!
 //! It never tries again by itself, never trims, and makes a stream with its first entry.
 
-use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::vec::IntoIter;
 
 use async_trait::async_trait;
-use event::{Answer, Cause, Code, Event, Gauge, Inspection, Receipt, Refusal, Sink};
+use event::{Answer, Cause, Code, Event, Inspection, Receipt, Refusal, Sink};
 use redis::{Cmd, Pipeline, RedisResult, cmd};
 use tokio::time::{Instant, timeout_at};
 
+use super::inspect::Worth;
 use super::link::{Line, Link};
 use super::streams::Streams;
 use super::{Options, entry, inspect, refusal};
@@ -21,6 +21,7 @@ use crate::keyed::Offered;
 use crate::leads::Leads;
 use crate::manner::{Manner, Naming};
 use crate::rounds::Rounds;
+use crate::seen::Seen;
 use crate::waves;
 use crate::width::Signal;
 
@@ -31,7 +32,7 @@ pub struct Redis {
     manner: Manner,
     gate: Arc<Gate>,
     /// Streams that had events, which the next look is at.
-    seen: Mutex<BTreeSet<String>>,
+    seen: Seen,
     leads: Leads,
     streams: Streams,
     rounds: Rounds,
@@ -43,7 +44,7 @@ impl Redis {
         let Options { url, topic, manner } = options;
         let link = Link::new(&url, manner.timeout)?;
         let gate = manner.gates.of(&format!("redis://{}", link.host), manner.concurrency);
-        let (leads, seen) = (Leads::new(&topic, &manner.topics), Mutex::default());
+        let (leads, seen) = (Leads::new(&topic, &manner.topics), Seen::default());
         let (streams, rounds) = (Streams::default(), Rounds::default());
         Ok(Redis { link, topic, manner, gate, seen, leads, streams, rounds })
     }
@@ -65,7 +66,7 @@ impl Redis {
             let adding = filled.and_then(|fields| adding(&stream, &fields, line.largest));
             asked.push(adding.map(|adding| {
                 pipeline.add_command(adding);
-                self.see(&stream);
+                self.seen.note(&stream);
                 stream
             }));
         }
@@ -112,17 +113,23 @@ impl Redis {
         asked.into_iter().map(offered).collect()
     }
 
+    async fn look(&self) -> Result<Worth, Refusal> {
+        let line = self.link.line().await?;
+        let looked = inspect::worth(&mut line.connection.clone()).await;
+        let host = &self.link.host;
+        match looked.map_err(|error| refusal::judge(&error, "INFO", host)) {
+            Err(Refusal::Unknown(cause)) => {
+                self.link.forget(&line).await;
+                Err(Refusal::Down(cause))
+            }
+            looked => looked,
+        }
+    }
+
     /// Nothing was written, because there is no connection.
     fn absent(&self) -> Refusal {
         let detail = format!("{}: nobody answers", self.link.host);
         Refusal::Down(Cause::new(Code::SinkDown, detail))
-    }
-
-    fn see(&self, stream: &str) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if !seen.contains(stream) {
-            seen.insert(stream.to_owned());
-        }
     }
 }
 
@@ -185,27 +192,19 @@ impl Sink for Redis {
     }
 
     async fn inspect(&self) -> Result<Inspection, Refusal> {
-        let mut seeing = self.worth().await?;
+        let looking = self.gate.look();
+        let Worth { mut seeing, full } = self.look().await?;
         let mut connection = self.link.line().await?.connection;
-        let published = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let published = self.seen.all();
         let (leads, rounds) = (&self.leads, &self.rounds);
         let streams = self.streams.find(&mut connection, leads, published, &mut seeing).await;
         inspect::levels(&mut connection, streams, &leads.exact(), rounds, &mut seeing).await;
-        self.gate.press(Inspection::total(&seeing.levels, Gauge::Disk));
+        looking.tell(full);
         Ok(seeing)
     }
 
     async fn worth(&self) -> Result<Inspection, Refusal> {
-        let line = self.link.line().await?;
-        let looked = inspect::worth(&mut line.connection.clone()).await;
-        let host = &self.link.host;
-        match looked.map_err(|error| refusal::judge(&error, "INFO", host)) {
-            Err(Refusal::Unknown(cause)) => {
-                self.link.forget(&line).await;
-                Err(Refusal::Down(cause))
-            }
-            looked => looked,
-        }
+        Ok(self.look().await?.seeing)
     }
 
     async fn close(&self) {
