@@ -39,7 +39,7 @@ struct Told {
     reach: Option<Reach>,
     /// Whether there are queues that nobody has looked at.
     more: bool,
-    /// Queues that routes name, and that are not there.
+    /// Queues that were asked for by name, and that are not there.
     missing: Vec<String>,
 }
 
@@ -66,28 +66,36 @@ impl Management {
             }
         };
         let mut told = Told { overview, nodes, queues, reach, more: !all, missing: Vec::new() };
-        self.name(vhost, &mut told).await?;
+        told.name(|name| async move { self.get(&["queues", vhost, &name], "").await }).await?;
         if exchange.is_empty() {
             // Beyond the pages there may be others that a route leads to.
             told.more |= !all && leads.open();
-            let there = |name: &String| told.queues.iter().any(|queue| text(queue, "name") == name);
-            told.missing = leads.exact().into_iter().filter(|name| !there(name)).collect();
+        } else {
+            // Nothing is bound to a queue that is gone meanwhile.
+            told.missing.clear();
         }
         Ok(judge(&told))
     }
+}
 
-    /// Asks by name for queues that events go to and that were not among the pages.
-    async fn name(&self, vhost: &str, told: &mut Told) -> Result<(), Refusal> {
-        let Some(reach) = &told.reach else { return Ok(()) };
-        let known: BTreeSet<&str> = told.queues.iter().map(|queue| text(queue, "name")).collect();
+impl Told {
+    /// Asks by name for queues that events go to and that were not among the pages. What was not
+    /// asked for may be there.
+    async fn name<Asked>(&mut self, get: impl Fn(String) -> Asked) -> Result<(), Refusal>
+    where
+        Asked: Future<Output = Result<Option<Value>, Refusal>>,
+    {
+        let Some(reach) = &self.reach else { return Ok(()) };
+        let known: BTreeSet<&str> = self.queues.iter().map(|queue| text(queue, "name")).collect();
         let unknown = reach.queues.iter().filter(|name| !known.contains(name.as_str()));
-        let unknown: Vec<&String> = unknown.collect();
-        let mut found = Vec::new();
-        for name in unknown.iter().take(NAMED) {
-            found.extend(self.get(&["queues", vhost, name], "").await?);
+        let unknown: Vec<String> = unknown.cloned().collect();
+        self.more = unknown.len() > NAMED;
+        for name in unknown.into_iter().take(NAMED) {
+            match get(name.clone()).await? {
+                Some(queue) => self.queues.push(queue),
+                None => self.missing.push(name),
+            }
         }
-        told.more = unknown.len() > NAMED;
-        told.queues.extend(found);
         Ok(())
     }
 }
@@ -359,6 +367,17 @@ mod tests {
         let seen = judge(&Told { reach: Some(reach), missing, ..told(&queues) });
         assert_eq!(seen.durability, Durability::Replicated, "what is not there takes nothing");
         assert!(details(&seen, Grade::Warn)[0].contains("no queue of this name"), "{seen:?}");
+    }
+
+    #[tokio::test]
+    async fn only_a_queue_that_was_asked_for_is_missing() {
+        let names: Vec<String> = (0..NAMED + 50).map(|n| format!("{n:03}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut told = Told { reach: reach(&names), ..told(&[quorum("000", 3)]) };
+        let asked = |name: String| async move { Ok((name == "001").then(|| quorum("001", 3))) };
+        told.name(asked).await.unwrap();
+        assert_eq!((told.queues.len(), told.missing.len(), told.more), (2, NAMED - 1, true));
+        assert_eq!(told.missing.last().map(String::as_str), Some("100"), "nobody asked for 101");
     }
 
     #[test]
