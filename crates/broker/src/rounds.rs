@@ -75,6 +75,18 @@ impl Round<'_> {
         self.rounds.known().levels.insert(name.to_owned(), levels);
     }
 
+    /// Notes what one of them told before it fell silent: of the rest, what it told before counts.
+    #[cfg(feature = "nats")]
+    pub(crate) fn note_some(&self, name: &str, mut levels: Vec<Level>) {
+        let mut known = self.rounds.known();
+        let known = known.levels.entry(name.to_owned()).or_default();
+        let is = |one: &Level, other: &Level| {
+            one.gauge == other.gauge && one.topic == other.topic && one.group == other.group
+        };
+        known.retain(|before| !levels.iter().any(|now| is(before, now)));
+        known.append(&mut levels);
+    }
+
     /// Adds everything that is known, and says how many were not asked.
     pub(crate) fn end(self, what: &str, seen: &mut Inspection) {
         let known = self.rounds.known();
@@ -133,5 +145,18 @@ mod tests {
         assert_eq!(round.next(9), Some(vec!["b".to_owned()]));
         round.note("b", levels(8.0));
         assert_eq!((round.next(9), end(round)), (None, (Some(8.0), vec![])), "others are gone");
+    }
+
+    #[cfg(feature = "nats")]
+    #[tokio::test]
+    async fn of_what_one_was_silent_about_what_it_told_before_counts() {
+        let (rounds, of) = (Rounds::default(), |group: &str, value| {
+            let (gauge, topic, group) = (Gauge::Lag, String::new(), group.to_owned());
+            Level { gauge, topic, group, value }
+        });
+        let round = rounds.begin(names(&["a"]));
+        round.note("a", vec![of("g", 1.0), of("h", 2.0)]);
+        round.note_some("a", vec![of("g", 5.0), of("i", 1.0)]);
+        assert_eq!(rounds.known().levels["a"], [of("h", 2.0), of("g", 5.0), of("i", 1.0)]);
     }
 }

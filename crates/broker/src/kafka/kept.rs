@@ -105,7 +105,12 @@ pub(super) fn judge(mut kept: Vec<Kept>, missing: &[&String]) -> Inspection {
     let findings = &mut inspection.findings;
     findings.extend(missing.iter().take(TOLD).map(|topic| absent(topic)));
     findings.extend(kept.iter().take(TOLD).map(Kept::finding));
-    let more = kept.len().saturating_sub(TOLD) + missing.len().saturating_sub(TOLD);
+    let more = missing.len().saturating_sub(TOLD);
+    if more > 0 {
+        let detail = format!("{more} more are not there");
+        findings.push(Finding::new(Grade::Warn, "missing topics", detail));
+    }
+    let more = kept.len().saturating_sub(TOLD);
     if more > 0 {
         let detail = format!("{more} more, of which none is worth less than these");
         findings.push(Finding::new(Grade::Good, "topics", detail));
@@ -190,5 +195,10 @@ mod tests {
         assert_eq!(inspection.durability, Durability::Replicated, "it has taken nothing");
         let found = &inspection.findings[0];
         assert!(found.grade == Grade::Warn && found.detail.contains("--topic bill"), "{found:?}");
+        let many: Vec<String> = (0..TOLD + 2).map(|n| n.to_string()).collect();
+        let inspection = judge(vec![kept(3, 2)], &many.iter().collect::<Vec<_>>());
+        let said = inspection.findings.iter().filter(|found| found.what.ends_with("topics"));
+        let said: Vec<&str> = said.map(|found| found.detail.as_str()).collect();
+        assert_eq!(said, ["2 more are not there"]);
     }
 }

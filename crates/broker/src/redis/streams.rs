@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use event::{Finding, Grade, Inspection};
 use redis::aio::MultiplexedConnection;
-use redis::{RedisResult, cmd};
-use tokio::time::Instant;
+use redis::{RedisError, RedisResult, cmd};
+use tokio::time::{Instant, sleep};
 
 use super::DEAD;
+use super::refusal::plain;
 use crate::leads::Leads;
 
 /// How long one look goes through keys.
@@ -54,10 +55,7 @@ impl Streams {
             seen.findings.push(Finding::new(Grade::Warn, "streams", detail));
         };
         match gone {
-            Err(_) => warn(
-                "this user may not go through the keys (SCAN), so only streams that a route names \
-                 in full, or that had events of this process, are looked at: grant +scan",
-            ),
+            Err(error) => warn(&stopped(&error)),
             Ok(()) if !known.whole => warn(
                 "the server has more keys than one look goes through, so there may be streams that \
                  were not looked at; a relay goes on at its next look",
@@ -77,6 +75,18 @@ impl Streams {
     }
 }
 
+/// Says why the keys were not gone through.
+fn stopped(error: &RedisError) -> String {
+    let rest = "so only streams that a route names in full, that had events of this process, or \
+                that were found before are looked at";
+    match error.code() {
+        Some("NOPERM") => {
+            format!("this user may not go through the keys (SCAN), {rest}: grant +scan")
+        }
+        _ => format!("its keys could not be gone through (SCAN), {rest}: {}", plain(error)),
+    }
+}
+
 async fn go_on(
     connection: &mut MultiplexedConnection,
     known: &mut Known,
@@ -84,6 +94,7 @@ async fn go_on(
 ) -> RedisResult<()> {
     let until = Instant::now() + LONG;
     while Instant::now() < until {
+        let began = Instant::now();
         let mut asking = cmd("SCAN");
         asking.arg(known.cursor).arg("COUNT").arg(STEP).arg("TYPE").arg("stream");
         let (next, names): (u64, Vec<Vec<u8>>) = asking.query_async(connection).await?;
@@ -96,6 +107,25 @@ async fn go_on(
             known.whole = true;
             break;
         }
+        // Others get at least half of a busy server's time.
+        sleep(began.elapsed()).await;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::make_extension_error;
+
+    use super::*;
+
+    #[test]
+    fn only_a_missing_right_is_told_as_one() {
+        let said = |code: &str| {
+            stopped(&make_extension_error(code.to_owned(), Some("as the test says".to_owned())))
+        };
+        assert!(said("NOPERM").ends_with("grant +scan"), "{}", said("NOPERM"));
+        let other = said("LOADING");
+        assert!(!other.contains("grant") && other.contains("as the test says"), "{other}");
+    }
 }
