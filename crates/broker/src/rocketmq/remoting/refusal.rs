@@ -13,18 +13,26 @@ pub(super) const NO_SLAVE: i64 = 11;
 /// The topic has no route, or its broker does not have it.
 pub(super) const NO_TOPIC: i64 = 17;
 
+/// What a broker says of one whom it does not know.
+const STRANGER: [&str; 6] =
+    ["ignature", "AccessKey", "accessKey", "username", "is not found", "is disabled"];
+
 /// Judges a code that is not `OK`, of a request with so many bytes.
 pub(super) fn of(answer: &Answer, topic: &str, bytes: usize) -> Refusal {
     let Answer { code, remark } = answer;
     let said = format!("{code}: {remark}");
-    let has = |words: &[&str]| words.iter().any(|word| remark.contains(word));
+    let words = without(remark, topic);
+    let has = |any: &[&str]| any.iter().any(|it| words.contains(it));
     let cause = |code| Cause::new(code, &said);
     let down = |code, why: &str| Refusal::Down(Cause::new(code, format_args!("{why}: {said}")));
     match *code {
         10 | NO_SLAVE | 12 => unknown(Code::NotKept, &said),
-        1 | 16 if stranger(remark) => denied(&said),
+        // Who is known, and may not write to this topic. 4.x has one code for all errors.
+        1 | 16 if has(&["has no permission", "No default permission"]) => {
+            Refusal::Retry(cause(Code::AuthRefused), None)
+        }
+        1 | 16 if has(&STRANGER) => denied(&said),
         16 => Refusal::Retry(cause(Code::AuthRefused), None),
-        1 if has(&["No default permission"]) => Refusal::Retry(cause(Code::AuthRefused), None),
         2 | 215 => Refusal::Retry(cause(Code::SinkBusy), None),
         1 if has(&["broker busy", "flow control"]) => Refusal::Retry(cause(Code::SinkBusy), None),
         1 if has(&["in-sync replicas not enough"]) => down(Code::NotKept, "nothing was taken"),
@@ -68,10 +76,11 @@ fn denied(said: &str) -> Refusal {
     Refusal::Down(Cause::new(Code::AuthRefused, format_args!("not let in: {said}: {todo}")))
 }
 
-/// Tells who is not known from who may not write to this topic. 4.x has one code for all errors.
-fn stranger(remark: &str) -> bool {
-    let words = ["ignature", "AccessKey", "accessKey", "username", "is not found", "is disabled"];
-    words.iter().any(|word| remark.contains(word))
+/// Returns the words of a remark without the name of the topic, which may be any word.
+fn without(remark: &str, topic: &str) -> String {
+    let parts = |c: char| !c.is_ascii_alphanumeric() && !"_-%|".contains(c);
+    let words = remark.split(parts).filter(|word| !word.is_empty() && *word != topic);
+    words.collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -118,6 +127,22 @@ mod tests {
             (4711, "", ("unknown", Code::SinkBroken)),
         ] {
             assert_eq!(judge(code, remark), expected, "{code} {remark}");
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_topic_says_nothing_of_who_asks() {
+        let topic = "document_signature_sent";
+        for (code, remark, retries) in [
+            (16, format!("me has no permission to access {topic}"), true),
+            (16, "User:signature_bot has no permission to access Topic:t".to_owned(), true),
+            (16, format!("the topic[{topic}] sending is closed"), true),
+            (1, format!("No default permission for {topic}"), true),
+            (1, format!("Check signature failed for {topic}"), false),
+        ] {
+            let judged = of(&Answer { code, remark: remark.clone() }, topic, 7);
+            assert_eq!(matches!(judged, Refusal::Retry(..)), retries, "{remark}: {judged:?}");
+            assert_eq!(matches!(judged, Refusal::Down(_)), !retries, "{remark}: {judged:?}");
         }
     }
 
