@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use event::{Cause, Code, Refusal};
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout};
 
 use super::super::common::Common;
@@ -23,6 +24,9 @@ const FRESH: Duration = Duration::from_secs(30);
 /// How long one stands that is in doubt. Many fail at once.
 const DOUBTED: Duration = Duration::from_millis(500);
 
+/// How long name servers that were all silent are left alone where a route is known.
+const SILENT: Duration = Duration::from_secs(5);
+
 /// How long one name server may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -34,21 +38,25 @@ pub(super) struct Routes {
     known: Mutex<HashMap<String, Known>>,
     /// Which name server is asked first: the last one that answered.
     turn: AtomicUsize,
+    /// When none of them answered, unless one has since.
+    silent: Mutex<Option<Instant>>,
 }
 
 struct Known {
     route: Arc<Route>,
     asked: Instant,
     doubted: bool,
+    /// Who has it asks anew; the others go by what is known.
+    asking: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Routes {
     /// Returns the route of a topic. It has at least one queue.
     pub(super) async fn of(&self, common: &Common, topic: &str) -> Result<Arc<Route>, Refusal> {
-        let old = match self.find(topic) {
-            Some((route, true)) => return Ok(route),
-            Some((route, false)) => Some(route),
-            None => None,
+        let (old, _asking) = match self.find(topic) {
+            Some((route, None)) => return Ok(route),
+            Some((route, asking)) => (Some(route), asking),
+            None => (None, None),
         };
         let told = self.ask(common, topic).await;
         let route = match (told, old) {
@@ -65,8 +73,7 @@ impl Routes {
                 });
             }
         };
-        let known = Known { route: Arc::clone(&route), asked: Instant::now(), doubted: false };
-        self.known().insert(topic.to_owned(), known);
+        self.keep(topic, &route);
         Ok(route)
     }
 
@@ -77,12 +84,30 @@ impl Routes {
         }
     }
 
-    /// Returns the known route, and whether it is fresh.
-    fn find(&self, topic: &str) -> Option<(Arc<Route>, bool)> {
+    /// Returns the known route, and to one of those who find it old, that it is to ask anew.
+    fn find(&self, topic: &str) -> Option<(Arc<Route>, Option<OwnedMutexGuard<()>>)> {
         let known = self.known();
-        let Known { route, asked, doubted } = known.get(topic)?;
+        let Known { route, asked, doubted, asking } = known.get(topic)?;
         let stands = if *doubted { DOUBTED } else { FRESH };
-        Some((Arc::clone(route), asked.elapsed() < stands))
+        let stands = asked.elapsed() < stands || self.are_silent();
+        let asking = (!stands).then(|| Arc::clone(asking).try_lock_owned().ok()).flatten();
+        Some((Arc::clone(route), asking))
+    }
+
+    fn keep(&self, topic: &str, route: &Arc<Route>) {
+        let (route, asked) = (Arc::clone(route), Instant::now());
+        let mut known = self.known();
+        match known.get_mut(topic) {
+            Some(known) => (known.route, known.asked, known.doubted) = (route, asked, false),
+            None => {
+                let new = Known { route, asked, doubted: false, asking: Arc::default() };
+                known.insert(topic.to_owned(), new);
+            }
+        }
+    }
+
+    fn are_silent(&self) -> bool {
+        self.silent().is_some_and(|since| since.elapsed() < SILENT)
     }
 
     /// Asks one name server after another until one answers.
@@ -96,11 +121,17 @@ impl Routes {
                 Err(silence @ Silence::Unreached(_)) => last = silence,
                 told => {
                     self.turn.store(turn, Ordering::Relaxed);
+                    *self.silent() = None;
                     return told;
                 }
             }
         }
+        *self.silent() = Some(Instant::now());
         Err(last)
+    }
+
+    fn silent(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.silent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
@@ -133,5 +164,44 @@ async fn absent(common: &Common, topic: &str, said: &Answer) -> Refusal {
             "the topic {topic} has no route, and nothing shows that a broker is there: look \
              whether one is, then make the topic"
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asks(routes: &Routes) -> Option<OwnedMutexGuard<()>> {
+        routes.find("t").expect("the route is known").1
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_asks_for_a_route_that_is_old_and_the_others_go_by_it() {
+        let routes = Routes::default();
+        assert!(routes.find("t").is_none(), "everyone asks for one that nobody knows");
+        let route = Arc::new(Route { queues: Vec::new(), closed: false });
+        routes.keep("t", &route);
+        assert!(asks(&routes).is_none(), "it is fresh");
+        routes.doubt("t");
+        tokio::time::advance(DOUBTED).await;
+        let asking = asks(&routes);
+        assert!(asking.is_some() && asks(&routes).is_none());
+        drop(asking);
+        let asking = asks(&routes);
+        assert!(asking.is_some(), "whoever asked was cut");
+        routes.keep("t", &route);
+        drop(asking);
+        assert!(asks(&routes).is_none(), "it is fresh again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn name_servers_that_are_silent_are_left_alone_for_a_while() {
+        let routes = Routes::default();
+        routes.keep("t", &Arc::new(Route { queues: Vec::new(), closed: false }));
+        tokio::time::advance(FRESH).await;
+        *routes.silent() = Some(Instant::now());
+        assert!(asks(&routes).is_none());
+        tokio::time::advance(SILENT).await;
+        assert!(asks(&routes).is_some());
     }
 }
