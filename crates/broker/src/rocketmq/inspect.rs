@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use event::{Durability, Finding, Gauge, Grade, Inspection};
+use futures_util::StreamExt;
 use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
 use serde_json::Value;
 
 use super::Shape;
@@ -25,7 +27,7 @@ const OWN: &str = "rmq_sys_";
 /// How full a disk is when a broker takes nothing any more, by its usual settings.
 const REFUSED: f64 = 0.9;
 
-/// How long a broker may take to tell one thing of its load.
+/// How long a name server or a broker may take to tell one thing: who looks waits for 10 s.
 const TELL: Duration = Duration::from_secs(3);
 
 /// A broker waits so long for its disk, unless it says otherwise.
@@ -36,12 +38,14 @@ type Settings = BTreeMap<String, String>;
 /// Looks at everything that can be known.
 pub(super) async fn inspect(sink: &Common) -> Inspection {
     let (mut seen, desks) = judged(sink).await;
-    if !desks.is_empty() {
-        let (topics, all) = topics(sink, &mut seen).await;
-        levels::disk(&desks, &mut seen).await;
-        levels::groups(&desks, topics, &all, &sink.rounds, &mut seen).await;
+    levels::disk(&desks, &mut seen).await;
+    if !sink.names.is_empty() {
         let full = Inspection::total(&seen.levels, Gauge::Disk);
         sink.gate.press(full.map(|full| full / REFUSED));
+    }
+    if !desks.is_empty() {
+        let (topics, all) = topics(sink, &mut seen).await;
+        levels::groups(&desks, topics, &all, &sink.rounds, &mut seen).await;
     }
     seen
 }
@@ -85,7 +89,7 @@ async fn of_brokers(
     let asking = masters.iter().map(|(_, address)| async {
         let desk = desk(sink, address);
         let told = desk.ask(CONFIG, &[], b"").await.map(|body| settings(&body));
-        (Desk { patience: desk.patience.min(TELL), ..desk }, told)
+        (desk, told)
     });
     for ((name, _), (desk, told)) in masters.iter().zip(join_all(asking).await) {
         let found = match told {
@@ -231,11 +235,14 @@ pub(super) async fn masters(sink: &Common) -> Result<Vec<(String, String)>, Sile
     Ok(read_masters(&String::from_utf8_lossy(&body)))
 }
 
-/// Asks the name servers for one thing, until one tells.
+/// Asks the name servers for one thing, side by side until one tells.
 async fn names(sink: &Common, what: i32) -> Result<Vec<u8>, Silence> {
     let mut last = Silence::Unreached("none is named".to_owned());
-    for address in &sink.names {
-        match desk(sink, address).ask(what, &[], b"").await {
+    let desks = sink.names.iter().map(|address| desk(sink, address));
+    let asked = desks.map(|desk| async move { desk.ask(what, &[], b"").await });
+    let mut asked: FuturesUnordered<_> = asked.collect();
+    while let Some(told) = asked.next().await {
+        match told {
             Ok(body) => return Ok(body),
             Err(silence) => last = silence,
         }
@@ -254,7 +261,7 @@ fn read_masters(body: &str) -> Vec<(String, String)> {
 
 pub(super) fn desk(sink: &Common, address: &str) -> Desk {
     let (keys, trust) = (sink.keys.clone(), sink.trust.clone());
-    Desk { address: address.to_owned(), keys, trust, patience: sink.timeout }
+    Desk { address: address.to_owned(), keys, trust, patience: sink.timeout.min(TELL) }
 }
 
 fn settings(body: &[u8]) -> Settings {

@@ -175,7 +175,7 @@ impl Sink for RocketMq {
     }
 
     async fn inspect(&self) -> Result<Inspection, Refusal> {
-        self.probe().await?;
+        self.probe().await.inspect_err(|_| self.common.gate.press(None))?;
         Ok(inspect::inspect(&self.common).await)
     }
 
