@@ -3,7 +3,7 @@
 //! Of one that failed, events that may go elsewhere keep away for a while; those that have their
 //! queue there do not.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,6 +20,9 @@ use super::route::{Queue, Route};
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
+
+/// How long one may take to a broker that failed a moment ago.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// How long events that may go to any broker keep away from one that failed.
 const AWAY: Duration = Duration::from_secs(10);
@@ -69,29 +72,38 @@ impl Brokers {
         }
     }
 
-    /// Connects to a broker, unless it turned out to be down a moment ago.
-    pub(super) async fn reach(&self, address: &str, down: &Down) -> Result<Arc<Link>, Refusal> {
+    /// Connects to a broker, unless it turned out to be down in this publish.
+    pub(super) async fn reach(
+        &self,
+        address: &str,
+        patience: Duration,
+        down: &Down,
+    ) -> Result<Arc<Link>, Refusal> {
         if let Some(cause) = down.get(address) {
             return Err(Refusal::Down(cause));
         }
-        self.connect(address).await.inspect_err(|refusal| self.leave(address, refusal, down))
+        let patience = if self.is_away(address) { patience.min(AGAIN) } else { patience };
+        let reached = self.connect(address, patience).await;
+        reached.inspect_err(|refusal| self.leave(address, refusal, down))
     }
 
     /// Connects to the broker whose turn it is. One that cannot be reached is passed over, because
-    /// nothing went out to it.
+    /// nothing went out to it; each but the last has half of the time that is left.
     pub(super) async fn reach_any<'a>(
         &self,
         route: &'a Route,
+        until: Instant,
         down: &Down,
     ) -> Result<(&'a Queue, Arc<Link>), Refusal> {
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        let count = route.queues.len();
-        let in_turn = || (turn..turn + count).map(|turn| &route.queues[turn % count]);
-        let (well, away): (Vec<&Queue>, Vec<&Queue>) =
-            in_turn().partition(|queue| !self.is_away(&queue.address));
+        let ways = self.ways(route);
         let mut refused = refusal::down("there is no broker");
-        for queue in well.into_iter().chain(away) {
-            match self.reach(&queue.address, down).await {
+        for (at, queue) in ways.iter().enumerate() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let patience = if at + 1 < ways.len() { left / 2 } else { left };
+            match self.reach(&queue.address, patience, down).await {
                 Ok(link) => return Ok((queue, link)),
                 Err(refusal) => refused = refusal,
             }
@@ -99,16 +111,28 @@ impl Brokers {
         Err(refused)
     }
 
+    /// Returns a queue of each broker, from the one whose turn it is; those that failed come last.
+    fn ways<'a>(&self, route: &'a Route) -> Vec<&'a Queue> {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let count = route.queues.len();
+        let mut known = HashSet::new();
+        let in_turn = (turn..turn + count).map(|turn| &route.queues[turn % count]);
+        let first = in_turn.filter(|queue| known.insert(queue.address.as_str()));
+        let (mut ways, away): (Vec<_>, Vec<_>) =
+            first.partition(|queue| !self.is_away(&queue.address));
+        ways.extend(away);
+        ways
+    }
+
     /// Connects to a broker and greets it.
     pub(super) async fn visit(&self, address: &str) -> Result<(), Refusal> {
         let until = Instant::now() + self.timeout;
-        let link = self.connect(address).await?;
+        let link = self.connect(address, self.timeout / 2).await?;
         self.greet(address, &link, until).await
     }
 
-    async fn connect(&self, address: &str) -> Result<Arc<Link>, Refusal> {
-        let patience = CONNECT.min(self.timeout / 2);
-        match timeout(patience, self.links.to(address)).await {
+    async fn connect(&self, address: &str, patience: Duration) -> Result<Arc<Link>, Refusal> {
+        match timeout(patience.min(CONNECT), self.links.to(address)).await {
             Ok(Ok(link)) => Ok(link),
             Ok(Err(error)) => Err(refusal::down(format_args!("{address}: {error}"))),
             Err(_) => Err(refusal::down(format_args!("{address}: no connection in time"))),
@@ -120,7 +144,15 @@ impl Brokers {
         if let Refusal::Down(cause) = refusal {
             down.note(address, cause);
         }
-        self.away().insert(address.to_owned(), Instant::now() + AWAY);
+        // One that is away stays so no longer: then it gets its whole time to connect again.
+        if !self.is_away(address) {
+            self.away().insert(address.to_owned(), Instant::now() + AWAY);
+        }
+    }
+
+    /// A broker took something.
+    pub(super) fn back(&self, address: &str) {
+        self.away().remove(address);
     }
 
     fn is_away(&self, address: &str) -> bool {

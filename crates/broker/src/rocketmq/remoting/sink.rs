@@ -17,7 +17,7 @@ use event::{Answer, Cause, Code, Event, Inspection, Receipt, Refusal, Sink};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::super::common::Common;
 use super::super::{Options, Shape, address, inspect, refusal as shared};
@@ -159,18 +159,24 @@ impl RocketMqRemoting {
     ) -> Result<(), Refusal> {
         let pass = self.enter(batch).await.ok_or(Refusal::Held)?;
         let (began, topic) = (Instant::now(), parcels[0].topic.as_str());
-        let until = began + self.common.timeout;
+        // Half of the time is for the way; what goes out has at least the other half.
+        let half = self.common.timeout / 2;
+        let (there, until) = (began + half, began + self.common.timeout);
         let (queue, link) = match queue {
-            Some(queue) => (queue, self.brokers.reach(&queue.address, &batch.down).await?),
-            None => self.brokers.reach_any(route, &batch.down).await?,
+            Some(queue) => (queue, self.brokers.reach(&queue.address, half, &batch.down).await?),
+            None => self.brokers.reach_any(route, there, &batch.down).await?,
         };
         if self.common.letters.shape == Shape::Delay {
-            self.brokers.knows_time(&queue.address, &link, until).await?;
+            self.brokers.knows_time(&queue.address, &link, there).await?;
         }
         let request = Request::new(parcels, queue);
         let answer = self.ask(&link, &request, queue, topic, until).await;
-        if let Err(refusal @ (Refusal::Down(_) | Refusal::Unknown(_))) = &answer {
-            self.brokers.leave(&queue.address, refusal, &batch.down);
+        match &answer {
+            Ok(()) => self.brokers.back(&queue.address),
+            Err(refusal @ (Refusal::Down(_) | Refusal::Unknown(_))) => {
+                self.brokers.leave(&queue.address, refusal, &batch.down);
+            }
+            Err(_) => {}
         }
         pass.leave(match &answer {
             Ok(()) => Signal::Good(began.elapsed()),
@@ -231,22 +237,33 @@ impl RocketMqRemoting {
     /// Returns the brokers that events go to: those of the topics that have worked, or all.
     async fn masters(&self) -> Result<BTreeSet<String>, Refusal> {
         let topics = self.common.topics.all();
-        if topics.is_empty() {
-            let told = timeout(self.common.timeout, inspect::masters(&self.common)).await;
-            return match told {
-                Ok(Ok(masters)) => Ok(masters.into_iter().map(|(_, address)| address).collect()),
-                Ok(Err(silence)) => {
-                    Err(refusal::down(format_args!("no name server answers: {silence}")))
-                }
-                Err(_) => Err(refusal::down("no name server answers in time")),
-            };
+        let asked = topics.iter().take(MOST).map(|topic| self.routes.of(&self.common, topic));
+        let mut asked: FuturesUnordered<_> = asked.collect();
+        let until = Instant::now() + self.common.timeout;
+        let (mut masters, mut lost) = (BTreeSet::new(), None);
+        while let Ok(Some(told)) = timeout_at(until, asked.next()).await {
+            match told {
+                Ok(route) => masters.extend(route.queues.iter().map(|it| it.address.clone())),
+                // One topic that is closed or gone says nothing of the others.
+                Err(refusal @ Refusal::Down(_)) => lost = Some(refusal),
+                Err(_) => {}
+            }
         }
-        let mut masters = BTreeSet::new();
-        for topic in topics.iter().take(MOST) {
-            let route = self.routes.of(&self.common, topic).await?;
-            masters.extend(route.queues.iter().map(|queue| queue.address.clone()));
+        match lost {
+            _ if !masters.is_empty() => Ok(masters),
+            Some(refusal) => Err(refusal),
+            None => self.all_masters(until).await,
         }
-        Ok(masters)
+    }
+
+    async fn all_masters(&self, until: Instant) -> Result<BTreeSet<String>, Refusal> {
+        match timeout_at(until, inspect::masters(&self.common)).await {
+            Ok(Ok(masters)) => Ok(masters.into_iter().map(|(_, address)| address).collect()),
+            Ok(Err(silence)) => {
+                Err(refusal::down(format_args!("no name server answers: {silence}")))
+            }
+            Err(_) => Err(refusal::down("no name server answers in time")),
+        }
     }
 }
 
@@ -294,11 +311,14 @@ impl Sink for RocketMqRemoting {
         answers
     }
 
-    /// Asks name servers for the brokers, and these until one answers.
+    /// Asks name servers for the brokers, and these side by side until one answers.
     async fn probe(&self) -> Result<(), Refusal> {
         let mut lost = refusal::down("the name servers know no broker");
-        for address in self.masters().await? {
-            match self.brokers.visit(&address).await {
+        let masters = self.masters().await?;
+        let visits = masters.iter().map(|address| self.brokers.visit(address));
+        let mut visits: FuturesUnordered<_> = visits.collect();
+        while let Some(visited) = visits.next().await {
+            match visited {
                 Ok(()) => return Ok(()),
                 Err(refusal) => lost = refusal,
             }
@@ -307,7 +327,7 @@ impl Sink for RocketMqRemoting {
     }
 
     async fn inspect(&self) -> Result<Inspection, Refusal> {
-        self.probe().await?;
+        self.probe().await.inspect_err(|_| self.common.gate.press(None))?;
         Ok(inspect::inspect(&self.common).await)
     }
 

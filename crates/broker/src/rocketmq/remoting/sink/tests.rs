@@ -8,6 +8,7 @@ use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
@@ -239,8 +240,8 @@ fn trust(sink: &mut RocketMqRemoting, trust: Trust) {
     sink.brokers = Brokers::new(&sink.common);
 }
 
-#[tokio::test]
-async fn with_tls_all_is_encrypted_and_a_certificate_that_nobody_trusts_is_down_and_told() {
+/// A certificate of a server, and who trusts it.
+fn certified() -> (TlsAcceptor, RootCertStore) {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
@@ -250,15 +251,21 @@ async fn with_tls_all_is_encrypted_and_a_certificate_that_nobody_trusts_is_down_
         .with_no_client_auth()
         .with_single_cert(vec![cert.der().clone()], key)
         .unwrap();
-    let tls = Some(TlsAcceptor::from(Arc::new(config)));
+    let mut roots = RootCertStore::empty();
+    roots.add(cert.der().clone()).unwrap();
+    (TlsAcceptor::from(Arc::new(config)), roots)
+}
+
+#[tokio::test]
+async fn with_tls_all_is_encrypted_and_a_certificate_that_nobody_trusts_is_down_and_told() {
+    let (tls, roots) = certified();
+    let tls = Some(tls);
     let broker = Fake::start(513, tls.clone(), Box::new(|_| Some((0, String::new())))).await;
     let route = route(&[&broker.address]);
     let names = Fake::start(513, tls, Box::new(move |_| Some((0, route.clone())))).await;
     let mut sink = sink(&names.address, Shape::Fifo);
     let plain = sink.publish(&events(1)).await;
     assert!(matches!(plain[..], [Err(Refusal::Down(_))]), "{plain:?}");
-    let mut roots = RootCertStore::empty();
-    roots.add(cert.der().clone()).unwrap();
     trust(&mut sink, Trust::system());
     let strange = sink.publish(&events(1)).await;
     let Err(Refusal::Down(cause)) = &strange[0] else { panic!("{strange:?}") };
@@ -266,4 +273,119 @@ async fn with_tls_all_is_encrypted_and_a_certificate_that_nobody_trusts_is_down_
     trust(&mut sink, Trust::roots(roots));
     let answers = sink.publish(&events(1)).await;
     assert!(answers[0].is_ok(), "{answers:?}");
+}
+
+/// Takes connections and says nothing: with TLS, nobody is ever connected.
+async fn hole() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("localhost:{}", listener.local_addr().unwrap().port());
+    (listener, address)
+}
+
+/// A sink, two brokers that never connect, and behind them one that does.
+async fn behind_holes(shape: Shape) -> (RocketMqRemoting, [Fake; 2], [TcpListener; 2], String) {
+    let (tls, roots) = certified();
+    let ((one, first), (two, second)) = (hole().await, hole().await);
+    let good = Fake::start(513, Some(tls.clone()), Box::new(|_| Some((0, String::new())))).await;
+    let route = route(&[&first, &second, &good.address]);
+    let names = Fake::start(513, Some(tls), Box::new(move |_| Some((0, route.clone())))).await;
+    let mut sink = sink(&names.address, shape);
+    sink.common.timeout = Duration::from_secs(4);
+    trust(&mut sink, Trust::roots(roots));
+    (sink, [names, good], [one, two], first)
+}
+
+#[tokio::test]
+async fn brokers_that_never_connect_leave_time_for_one_that_does() {
+    for shape in [Shape::Normal, Shape::Delay] {
+        let (sink, [_names, good], _holes, _) = behind_holes(shape).await;
+        for count in 1..=3 {
+            let answers = sink.publish(&events(1)).await;
+            assert!(answers[0].is_ok(), "{shape:?}: {answers:?}");
+            assert_eq!(good.published(), count);
+        }
+    }
+}
+
+#[tokio::test]
+async fn where_no_time_is_left_nothing_is_offered() {
+    let (sink, [_names, good], _holes, _) = behind_holes(Shape::Normal).await;
+    let route = sink.routes.of(&sink.common, "t").await.unwrap();
+    let reached = sink.brokers.reach_any(&route, Instant::now(), &Down::default()).await;
+    assert!(matches!(reached, Err(Refusal::Down(_))));
+    assert_eq!(good.published(), 0);
+}
+
+#[tokio::test]
+async fn one_that_did_not_connect_a_moment_ago_is_not_waited_for_long() {
+    let (mut sink, _fakes, _holes, hole) = behind_holes(Shape::Fifo).await;
+    sink.common.timeout = Duration::from_secs(20);
+    sink.brokers.leave(&hole, &refusal::down("as the test says"), &Down::default());
+    let (began, down) = (Instant::now(), Down::default());
+    let reached = sink.brokers.reach(&hole, Duration::from_secs(60), &down).await;
+    assert!(matches!(reached, Err(Refusal::Down(_))));
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_topic_that_is_closed_or_lost_does_not_speak_for_the_sink() {
+    let broker = Fake::broker(true).await;
+    let open = route(&[&broker.address]);
+    let closed = open.replace(r#""perm":6"#, r#""perm":4"#);
+    let lost = open.replace("brokerAddrs", "none");
+    let all =
+        format!(r#"{{"brokerAddrTable":{{"a":{{"brokerAddrs":{{0:"{}"}}}}}}}}"#, broker.address);
+    let say = move |header: &Value| {
+        let told = match header["extFields"]["topic"].as_str() {
+            Some("closed") => &closed,
+            Some("lost") => &lost,
+            Some(_) => &open,
+            None => &all,
+        };
+        Some((0, told.clone()))
+    };
+    let names = Fake::start(513, None, Box::new(say)).await;
+    for (topics, there) in
+        [(&["closed", "lost", "t"][..], true), (&["closed"], true), (&["closed", "lost"], false)]
+    {
+        let sink = sink(&names.address, Shape::Fifo);
+        topics.iter().for_each(|topic| sink.common.topics.worked(topic));
+        let probed = sink.probe().await;
+        assert_eq!(probed.is_ok(), there, "{topics:?}: {probed:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_look_sees_past_a_broker_that_is_silent_and_what_it_saw_is_forgotten_with_the_next() {
+    let (_hole, silent) = hole().await;
+    let broker = Fake::start(
+        513,
+        None,
+        Box::new(|header| {
+            Some((
+                0,
+                match header["code"].as_i64() {
+                    Some(26) => "flushDiskType=SYNC_FLUSH".to_owned(),
+                    Some(28) => r#"{"table":{"commitLogDiskRatio":"0.9"}}"#.to_owned(),
+                    _ => String::new(),
+                },
+            ))
+        }),
+    );
+    let broker = broker.await;
+    let address = &broker.address;
+    let all = format!(
+        r#"{{"brokerAddrTable":{{"a":{{"brokerAddrs":{{0:"{silent}"}}}},
+            "b":{{"brokerAddrs":{{0:"{address}"}}}}}}}}"#
+    );
+    let names = Fake::start(513, None, Box::new(move |_| Some((0, all.clone())))).await;
+    let sink = sink(&names.address, Shape::Fifo);
+    let usual = sink.common.gate.width();
+    let seen = timeout(Duration::from_secs(10), sink.inspect()).await;
+    let seen = seen.expect("who looks waits for 10 s").unwrap();
+    assert_eq!(Inspection::total(&seen.levels, event::Gauge::Disk), Some(0.9));
+    assert_eq!(sink.common.gate.width(), 1, "it is full");
+    drop((names, broker));
+    assert!(sink.inspect().await.is_err());
+    assert_eq!(sink.common.gate.width(), usual, "nobody says so any more");
 }
