@@ -52,7 +52,9 @@ pub(super) async fn look(
     for (name, info) in &streams {
         let (class, findings) = judge(&info.config, disk.synced);
         seeing.durability = seeing.durability.min(class);
-        seeing.findings.extend(findings);
+        // A stream of others that takes nothing is in nobody's way here.
+        let ours = ways.name(&info.config.subjects);
+        seeing.findings.extend(findings.into_iter().map(|it| if ours { it } else { milder(it) }));
         seeing.findings.extend(replicas(name, info));
     }
     if let Some(rounds) = rounds {
@@ -60,6 +62,10 @@ pub(super) async fn look(
         levels::levels(context, ways, &all, groups, rounds, &mut seeing).await;
     }
     Ok(seeing)
+}
+
+fn milder(finding: Finding) -> Finding {
+    Finding { grade: finding.grade.min(Grade::Warn), ..finding }
 }
 
 /// What servers tell of their disks.
@@ -275,6 +281,8 @@ mod tests {
             let (_, findings) = judge(&config, Some(true));
             assert!(findings.len() == 1 && findings[0].detail.contains(word), "{findings:?}");
         }
+        let sealed = judge(&Config { sealed: true, ..config() }, Some(true)).1.remove(0);
+        assert_eq!((sealed.grade, milder(sealed).grade), (Grade::Bad, Grade::Warn));
         let full = Config { max_bytes: 1 << 30, discard: DiscardPolicy::New, ..config() };
         assert_eq!(judge(&full, Some(true)).1, []);
     }

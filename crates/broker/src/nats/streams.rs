@@ -62,6 +62,14 @@ impl Ways<'_> {
         all.iter().filter(taken).map(named).collect()
     }
 
+    /// Tells whether a stream is named, or takes a subject that is known in full. Another may be
+    /// that of others, who have subjects of the same pattern.
+    pub(super) fn name(&self, filters: &[String]) -> bool {
+        let subjects = self.subjects();
+        let known = |filter: &String| subjects.iter().any(|subject| takes(filter, subject));
+        self.stream.is_some() || filters.iter().any(known)
+    }
+
     fn lead_to(&self, subjects: &BTreeSet<String>, filters: &[String]) -> bool {
         let of = |filter: &String| {
             let dead = filter == "dead" || filter.ends_with(".dead");
@@ -144,6 +152,10 @@ mod tests {
         assert!(lead("order.>") && lead("*.paid") && lead("bill") && lead("old") && lead(">"));
         assert!(!lead("*.dead") && !lead("stock.*") && !lead("bill.*"));
         assert!(ways.have("order.paid") && ways.have("old") && !ways.have("stock"));
+        let name = |filter: &str| ways.name(&[filter.to_owned()]);
+        assert!(name("bill") && name("old") && !name("order.>"), "that may be of others");
+        let exactly = Ways { stream: Some("ORDERS"), published: BTreeSet::new(), ..ways };
+        assert!(exactly.name(&["order.>".to_owned()]));
     }
 
     #[test]
