@@ -129,7 +129,7 @@ async fn reach(config: &Config, configured: &config::Sink) -> Vec<Finding> {
             let mut findings = one(Grade::Good, "can be reached".to_owned());
             let seen = telemetry::inspect(&*sink).await;
             let demand = wire::demand(config, &configured.name, None);
-            findings.extend(judge(&what, seen, demand));
+            findings.extend(judge(&what, configured.kind.name(), seen, demand));
             findings
         }
         Ok(Err(refusal)) => one(Grade::Bad, advised(&refusal)),
@@ -145,6 +145,7 @@ async fn reach(config: &Config, configured: &config::Sink) -> Vec<Finding> {
 /// Says what a sink's receipts are worth, whether that is enough, and what it hangs on.
 fn judge(
     what: &str,
+    kind: &str,
     seen: Result<Inspection, Refusal>,
     demand: Option<Durability>,
 ) -> Vec<Finding> {
@@ -170,7 +171,7 @@ fn judge(
             found(Grade::Bad, title, text)
         }
     };
-    let load = load::findings(what, &seen.levels);
+    let load = load::findings(what, kind, &seen);
     let more = seen.findings.into_iter();
     let more = more.map(|it| Finding { what: format!("{what}: {}", it.what), ..it });
     std::iter::once(first).chain(more).chain(load).collect()
@@ -238,7 +239,7 @@ mod tests {
     fn said(class: Durability, demand: Option<Durability>) -> (Grade, String) {
         let mut seen = Inspection::of(class);
         seen.findings.push(found(Grade::Warn, "appendfsync", "is everysec; set it to always"));
-        let findings = judge("sink cache", Ok(seen), demand);
+        let findings = judge("sink cache", "redis", Ok(seen), demand);
         assert_eq!(findings.len(), 2);
         assert_eq!(findings[1].what, "sink cache: appendfsync");
         (findings[0].grade, findings[0].detail.clone())
@@ -258,7 +259,7 @@ mod tests {
     #[test]
     fn a_sink_that_cannot_be_asked_is_bad_only_if_something_is_demanded() {
         let silent = || Err(Refusal::Unknown(Cause::new(Code::SinkTimeout, "as the test says")));
-        let grade = |demand| judge("sink cache", silent(), demand)[0].grade;
+        let grade = |demand| judge("sink cache", "redis", silent(), demand)[0].grade;
         assert_eq!(grade(None), Grade::Warn);
         assert_eq!(grade(Some(Durability::Durable)), Grade::Bad);
     }

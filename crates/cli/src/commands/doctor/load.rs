@@ -5,34 +5,60 @@ use event::{Finding, Gauge, Grade, Inspection, Level};
 /// Places that are named at the most.
 const NAMED: usize = 3;
 
-/// Says what a destination tells of its load.
-pub(super) fn findings(what: &str, levels: &[Level]) -> Vec<Finding> {
+/// What a look calls that of which it did not see all.
+const PARTS: [&str; 8] =
+    ["lag", "groups", "topics", "streams", "queues", "exchange", "name server", "load"];
+
+/// Says what a destination of a kind tells of its load.
+pub(super) fn findings(what: &str, kind: &str, seen: &Inspection) -> Vec<Finding> {
+    let levels = &seen.levels;
+    let part = |it: &Finding| it.grade > Grade::Good && PARTS.contains(&it.what.as_str());
+    let whole = !seen.findings.iter().any(part);
+    let least = if whole { "" } else { "at least " };
     let say = |gauge: Gauge| {
         let total = Inspection::total(levels, gauge)?;
         let places = places(levels, gauge);
         let (grade, detail) = match gauge {
-            Gauge::Disk => (Grade::Good, format!("{:.0} % used", total * 100.0)),
+            Gauge::Disk => (Grade::Good, full(kind, total)),
+            Gauge::Lag | Gauge::Dead if total == 0.0 && !whole => {
+                (Grade::Good, "none in what was looked at, which was not all".to_owned())
+            }
             Gauge::Lag if total == 0.0 => {
                 (Grade::Good, "every group has taken in everything".to_owned())
             }
-            Gauge::Lag => (Grade::Good, format!("{total} not taken in yet: {places}")),
+            Gauge::Lag => (Grade::Good, format!("{least}{total} not taken in yet: {places}")),
             Gauge::Retry if total == 0.0 => return None,
             Gauge::Retry => {
-                let detail = format!("{total} wait to be handed out again: {places}; look why");
+                let detail =
+                    format!("{least}{total} wait to be handed out again: {places}; look why");
                 (Grade::Warn, detail)
             }
             Gauge::Dead if total == 0.0 => (Grade::Good, "nothing was given up".to_owned()),
             Gauge::Dead => {
                 let detail = format!(
-                    "{total} given up: {places}; read them with the broker's own tools, and \
+                    "{least}{total} given up: {places}; read them with the broker's own tools, and \
                      publish them again or drop them"
                 );
                 (Grade::Warn, detail)
             }
         };
-        Some(Finding::new(grade, format!("{what}: {}", gauge.as_str()), detail))
+        let name = match (gauge, kind) {
+            (Gauge::Disk, "redis") => "memory",
+            _ => gauge.as_str(),
+        };
+        Some(Finding::new(grade, format!("{what}: {name}"), detail))
     };
     Gauge::ALL.into_iter().filter_map(say).collect()
+}
+
+/// Says how full a broker is: each kind tells something else.
+fn full(kind: &str, value: f64) -> String {
+    let percent = format!("{:.0} %", value * 100.0);
+    match kind {
+        "rabbitmq" => format!("disk_free_limit is {percent} of what is free"),
+        "redis" => format!("{percent} of the memory that it may have is used"),
+        _ => format!("{percent} used"),
+    }
 }
 
 /// Names the places with the most.
@@ -53,10 +79,16 @@ fn places(levels: &[Level], gauge: Gauge) -> String {
 
 #[cfg(test)]
 mod tests {
+    use event::Durability;
+
     use super::*;
 
     fn level(gauge: Gauge, topic: &str, group: &str, value: f64) -> Level {
         Level { gauge, topic: topic.to_owned(), group: group.to_owned(), value }
+    }
+
+    fn seen(levels: &[Level]) -> Inspection {
+        Inspection { levels: levels.to_vec(), ..Inspection::of(Durability::Durable) }
     }
 
     #[test]
@@ -68,7 +100,7 @@ mod tests {
             level(Gauge::Dead, "b.dead", "", 2.0),
             level(Gauge::Disk, "", "", 0.614),
         ];
-        let said = findings("sink there", &levels);
+        let said = findings("sink there", "nats", &seen(&levels));
         let told: Vec<_> = said.iter().map(|it| (it.grade, it.what.as_str())).collect();
         let expected = [
             (Grade::Good, "sink there: lag"),
@@ -81,9 +113,36 @@ mod tests {
         assert_eq!(said[2].detail, "61 % used");
         let many: Vec<Level> =
             (0..9).map(|n| level(Gauge::Lag, &n.to_string(), "g", 1.0)).collect();
-        assert!(findings("s", &many)[0].detail.ends_with(" and 6 more"));
+        assert!(findings("s", "nats", &seen(&many))[0].detail.ends_with(" and 6 more"));
         let none = [level(Gauge::Dead, "a.dead", "", 0.0), level(Gauge::Retry, "a", "g", 0.0)];
-        let said = findings("s", &none);
+        let said = findings("s", "nats", &seen(&none));
         assert_eq!((said.len(), said[0].grade), (1, Grade::Good), "{said:?}");
+    }
+
+    #[test]
+    fn that_nothing_waits_is_said_only_where_all_was_told() {
+        let levels = [level(Gauge::Lag, "a", "g", 0.0), level(Gauge::Dead, "a.dead", "", 0.0)];
+        let said = |seen: &Inspection| {
+            let said = findings("s", "kafka", seen).into_iter().map(|it| it.detail);
+            said.collect::<Vec<_>>().join("; ")
+        };
+        let mut part = seen(&levels);
+        assert_eq!(said(&part), "every group has taken in everything; nothing was given up");
+        part.findings.push(Finding::new(Grade::Warn, "lag", "a broker is silent"));
+        assert!(!said(&part).contains("everything") && !said(&part).contains("nothing"));
+        part.levels = vec![level(Gauge::Lag, "a", "g", 2.0)];
+        assert!(said(&part).starts_with("at least 2 not taken in yet"), "{}", said(&part));
+    }
+
+    #[test]
+    fn how_full_it_is_says_of_what() {
+        let said = |kind| {
+            let seen = seen(&[level(Gauge::Disk, "", "", 0.5)]);
+            let Finding { what, detail, .. } = findings("s", kind, &seen).remove(0);
+            format!("{what}: {detail}")
+        };
+        assert_eq!(said("rocketmq"), "s: disk: 50 % used");
+        assert_eq!(said("rabbitmq"), "s: disk: disk_free_limit is 50 % of what is free");
+        assert_eq!(said("redis"), "s: memory: 50 % of the memory that it may have is used");
     }
 }
