@@ -290,7 +290,7 @@ async fn behind_holes(shape: Shape) -> (RocketMqRemoting, [Fake; 2], [TcpListene
     let route = route(&[&first, &second, &good.address]);
     let names = Fake::start(513, Some(tls), Box::new(move |_| Some((0, route.clone())))).await;
     let mut sink = sink(&names.address, shape);
-    sink.common.timeout = Duration::from_secs(4);
+    sink.common.timeout = Duration::from_secs(8);
     trust(&mut sink, Trust::roots(roots));
     (sink, [names, good], [one, two], first)
 }
@@ -318,8 +318,7 @@ async fn where_no_time_is_left_nothing_is_offered() {
 
 #[tokio::test]
 async fn one_that_did_not_connect_a_moment_ago_is_not_waited_for_long() {
-    let (mut sink, _fakes, _holes, hole) = behind_holes(Shape::Fifo).await;
-    sink.common.timeout = Duration::from_secs(20);
+    let (sink, _fakes, _holes, hole) = behind_holes(Shape::Fifo).await;
     sink.brokers.leave(&hole, &refusal::down("as the test says"), &Down::default());
     let (began, down) = (Instant::now(), Down::default());
     let reached = sink.brokers.reach(&hole, Duration::from_secs(60), &down).await;
