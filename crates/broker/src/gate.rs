@@ -26,7 +26,11 @@ impl Gates {
 pub struct Gate {
     state: Mutex<State>,
     free: Notify,
+    turns: tokio::sync::Mutex<()>,
 }
+
+/// The right of one batch to be the only one that waits for places.
+pub(crate) type Turn<'a> = tokio::sync::MutexGuard<'a, ()>;
 
 #[derive(Debug)]
 struct State {
@@ -37,7 +41,8 @@ struct State {
 impl Gate {
     /// Makes a gate that never lets more than `most` through at once.
     pub fn new(most: usize) -> Gate {
-        Gate { state: Mutex::new(State { width: Width::new(most), out: 0 }), free: Notify::new() }
+        let state = Mutex::new(State { width: Width::new(most), out: 0 });
+        Gate { state, free: Notify::new(), turns: tokio::sync::Mutex::default() }
     }
 
     /// Returns how many may be out now.
@@ -58,6 +63,11 @@ impl Gate {
     #[cfg(any(feature = "nats", feature = "rabbitmq", feature = "redis"))]
     pub(crate) fn look(&self) -> Looking<'_> {
         Looking { gate: self, full: None }
+    }
+
+    /// Waits for a turn. Batches get theirs in the order in which they ask.
+    pub(crate) async fn turn(&self) -> Turn<'_> {
+        self.turns.lock().await
     }
 
     /// Waits for a place. Dropping the pass gives the place back, and tells nothing.

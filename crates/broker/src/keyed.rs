@@ -2,18 +2,18 @@
 //!
 //! It decides what is offered and when, never what an answer means for the event.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
+use std::pin::pin;
 use std::time::Duration;
 
-use event::{Answer, Cause, Event, Refusal};
+use event::{Answer, Event, Refusal};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::gate::{Gate, Pass};
+use crate::gate::{Gate, Pass, Turn};
 use crate::width::Signal;
 
 /// An answer, and what it tells about the destination's load.
@@ -43,18 +43,65 @@ pub async fn publish<'a, F>(
 where
     F: Future<Output = Offered>,
 {
-    let Until { patience, stop } = until;
-    let until = Instant::now() + *patience;
-    let batch = Batch { events, gate, until, stop, down: Mutex::new(None) };
-    let mut running: FuturesUnordered<_> =
-        lines(events).into_iter().map(|line| batch.run(line, &offer)).collect();
+    let mut over = pin!(over(until));
+    let mut waiting: VecDeque<_> = lines(events).into_iter().map(Vec::into_iter).collect();
     let mut answers = vec![Err(Refusal::Held); events.len()];
-    while let Some(done) = running.next().await {
-        for (place, answer) in done {
-            answers[place] = answer;
+    let (mut out, mut turn) = (FuturesUnordered::new(), None);
+    let (mut is_over, mut down) = (false, None);
+    loop {
+        if waiting.is_empty() {
+            turn = None;
+        }
+        tokio::select! {
+            biased;
+            () = &mut over, if !waiting.is_empty() => {
+                is_over = true;
+                waiting.clear();
+            }
+            pass = enter(gate, &mut turn), if !waiting.is_empty() => {
+                let Some(mut line) = waiting.pop_front() else { continue };
+                let Some(place) = line.next() else { continue };
+                let offered = offer(&events[place]);
+                out.push(async move {
+                    let (answer, signal) = offered.await;
+                    pass.leave(signal);
+                    (line, place, answer)
+                });
+            }
+            Some((line, place, answer)) = out.next() => {
+                let taken = answer.is_ok();
+                if let Err(Refusal::Down(cause)) = &answer {
+                    down.get_or_insert_with(|| cause.clone());
+                }
+                answers[place] = answer;
+                if let Some(cause) = &down {
+                    for place in line.chain(waiting.drain(..).flatten()) {
+                        answers[place] = Err(Refusal::Down(cause.clone()));
+                    }
+                } else if taken && !is_over && line.len() > 0 {
+                    waiting.push_back(line);
+                }
+            }
+            else => return answers,
         }
     }
-    answers
+}
+
+/// Waits until nothing new may be offered.
+async fn over(Until { patience, stop }: &Until) {
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = sleep(*patience) => {}
+    }
+}
+
+/// Waits for a place behind the gate, and before that for the batch's turn, which it keeps: one
+/// batch after another gets through, so that the first is done while the last still goes on.
+async fn enter<'g>(gate: &'g Gate, turn: &mut Option<Turn<'g>>) -> Pass<'g> {
+    if turn.is_none() {
+        *turn = Some(gate.turn().await);
+    }
+    gate.enter().await
 }
 
 /// Returns the places of each key's events, in order. An event without a key is a line of its own.
@@ -72,79 +119,11 @@ pub(crate) fn lines(events: &[Event]) -> Vec<Vec<usize>> {
     lines
 }
 
-struct Batch<'a, 'g> {
-    events: &'a [Event],
-    gate: &'g Gate,
-    until: Instant,
-    stop: &'g CancellationToken,
-    down: Mutex<Option<Cause>>,
-}
-
-impl<'a> Batch<'a, '_> {
-    async fn run<F>(
-        &self,
-        line: Vec<usize>,
-        offer: &impl Fn(&'a Event) -> F,
-    ) -> Vec<(usize, Answer)>
-    where
-        F: Future<Output = Offered>,
-    {
-        let mut answers = Vec::with_capacity(line.len());
-        let mut refused = false;
-        for place in line {
-            let answer = match self.down() {
-                Some(cause) => Err(Refusal::Down(cause)),
-                None if refused => Err(Refusal::Held),
-                None => self.one(&self.events[place], offer).await,
-            };
-            refused |= answer.is_err();
-            answers.push((place, answer));
-        }
-        answers
-    }
-
-    async fn one<F>(&self, event: &'a Event, offer: &impl Fn(&'a Event) -> F) -> Answer
-    where
-        F: Future<Output = Offered>,
-    {
-        let Some(pass) = self.enter().await else { return Err(Refusal::Held) };
-        if let Some(cause) = self.down() {
-            return Err(Refusal::Down(cause));
-        }
-        let (answer, signal) = offer(event).await;
-        if let Err(Refusal::Down(cause)) = &answer {
-            let mut down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
-            down.get_or_insert_with(|| cause.clone());
-        }
-        pass.leave(signal);
-        answer
-    }
-
-    /// Waits for a place, as long as anything may be offered. Whoever finds one at once has to
-    /// watch neither the stop nor the clock.
-    async fn enter(&self) -> Option<Pass<'_>> {
-        if self.stop.is_cancelled() || Instant::now() >= self.until {
-            return None;
-        }
-        if let Some(pass) = self.gate.try_enter() {
-            return Some(pass);
-        }
-        tokio::select! {
-            biased;
-            () = self.stop.cancelled() => None,
-            () = sleep_until(self.until) => None,
-            pass = self.gate.enter() => Some(pass),
-        }
-    }
-
-    fn down(&self) -> Option<Cause> {
-        self.down.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use event::{Code, Receipt};
+    use std::sync::Mutex;
+
+    use event::{Cause, Code, Receipt};
 
     use super::*;
 
@@ -243,6 +222,36 @@ mod tests {
         assert_eq!(offered, [0]);
         assert_eq!(answers[0], receipt());
         assert_eq!(answers[1..], vec![Err(Refusal::Held); 3]);
+    }
+
+    #[tokio::test]
+    async fn the_batch_that_came_first_has_all_of_it_out_before_the_next_begins() {
+        let (gate, until, answered) = (Gate::new(3), until(LONG), CancellationToken::new());
+        let batches = [events(&["a", "b", "c"]), events(&["d"])];
+        let offered = Mutex::new(String::new());
+        let offer = |event: &Event| {
+            offered.lock().unwrap().push_str(event.key.as_deref().unwrap());
+            async {
+                answered.cancelled().await;
+                (receipt(), Signal::Silent)
+            }
+        };
+        let others = [gate.enter().await, gate.enter().await, gate.enter().await];
+        let others_leave = async {
+            for pass in others {
+                drop(pass);
+                // Whoever is woken by it has the time to take the place, and to wait again.
+                for _ in 0..10 {
+                    tokio::task::yield_now().await;
+                }
+            }
+            assert_eq!(*offered.lock().unwrap(), "abc");
+            answered.cancel();
+        };
+        let publish = |events| publish(events, &gate, &until, offer);
+        let (first, second, ()) =
+            tokio::join!(publish(&batches[0]), publish(&batches[1]), others_leave);
+        assert_eq!((first, second), (vec![receipt(); 3], vec![receipt()]));
     }
 
     #[tokio::test]
