@@ -14,6 +14,8 @@ mod mariadb;
 mod mysql;
 mod nats;
 mod place;
+#[allow(unreachable_pub, reason = "tests use this file too")]
+mod ports;
 mod postgres;
 mod python;
 mod rabbitmq;
@@ -38,7 +40,7 @@ use serde::Serialize;
 
 use crate::{interrupt, root, table};
 use cache::Cache;
-use place::Place;
+use place::{Place, Reserved};
 pub(crate) use run::{Run, guard};
 pub(crate) use tools::tools;
 
@@ -101,6 +103,8 @@ struct Entry {
     pid: u32,
     folder: PathBuf,
     details: BTreeMap<&'static str, String>,
+    #[serde(skip)]
+    _ports: Reserved,
 }
 
 /// The servers of one run. They end with it.
@@ -240,8 +244,9 @@ fn start(server: &dyn Server, installed: &Installed, run: &Run) -> Started {
         version: installed.version.clone(),
         address: place.address,
         pid: child.id(),
-        folder: place.folder.clone(),
+        folder: place.folder,
         details,
+        _ports: place.ports,
     };
     Ok((entry, child))
 }

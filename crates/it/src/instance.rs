@@ -1,7 +1,6 @@
 //! A server of one's own, for a test that must kill it. Those of the world are shared.
 
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -12,13 +11,14 @@ use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use crate::ports::Ports;
 use crate::world::need;
 
 /// How long the parts of a killed server may take to notice.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What stands for its ports in a recipe.
-const PORTS: [&str; 4] = ["{port}", "{port2}", "{port3}", "{port4}"];
+const PORTS: [&str; 6] = ["{port}", "{port2}", "{port3}", "{port4}", "{port5}", "{port6}"];
 
 /// How long to wait between two looks.
 const LOOK: Duration = Duration::from_millis(5);
@@ -27,8 +27,10 @@ const LOOK: Duration = Duration::from_millis(5);
 pub struct Instance {
     /// Where to connect.
     pub url: String,
-    /// Its ports: `{port}` of the recipe, then `{port2}`, `{port3}` and `{port4}`.
+    /// Its ports, in a row: `{port}` of the recipe, then `{port2}` to `{port6}`. They are its own
+    /// also while it is dead.
     pub ports: [u16; PORTS.len()],
+    _reserved: Ports<{ PORTS.len() }>,
     recipe: Vec<String>,
     run: PathBuf,
     child: Child,
@@ -53,7 +55,8 @@ impl Instance {
         let mut copy = Command::new("cp");
         copy.args(["--archive", "--sparse=always", server.detail("template"), &data]);
         ensure!(copy.status()?.success(), "the template cannot be copied");
-        let ports = free_ports()?;
+        let reserved = Ports::reserve()?;
+        let ports = reserved.numbers;
         let fill = |word: String| {
             let filled = word.replace("{data}", &data);
             let named = PORTS.iter().zip(ports);
@@ -65,7 +68,8 @@ impl Instance {
         let shared = server.socket.port().to_string();
         let url = server.detail("url").replace(&shared, &ports[0].to_string());
         let child = spawn(&recipe, &server.run, &folder)?;
-        Ok(Instance { url, ports, recipe, run: server.run, child, folder })
+        let run = server.run;
+        Ok(Instance { url, ports, _reserved: reserved, recipe, run, child, folder })
     }
 
     /// Kills it as nothing that it could prepare for, and returns when it is gone.
@@ -140,17 +144,6 @@ impl Drop for Instance {
     fn drop(&mut self) {
         let _ = self.kill();
     }
-}
-
-/// Finds free ports. All are held until all are found, so that no two are the same.
-fn free_ports() -> Result<[u16; PORTS.len()]> {
-    let bind = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let held = [bind()?, bind()?, bind()?, bind()?];
-    let mut ports = [0; PORTS.len()];
-    for (port, held) in ports.iter_mut().zip(&held) {
-        *port = held.local_addr()?.port();
-    }
-    Ok(ports)
 }
 
 /// Tells whether every thread of a process stands still.

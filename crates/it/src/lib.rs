@@ -11,6 +11,8 @@ pub mod ground;
 pub mod instance;
 pub mod journey;
 pub mod line;
+#[path = "../../../xtask/src/world/ports.rs"]
+pub mod ports;
 pub mod process;
 pub mod quay;
 pub mod raw;

@@ -10,11 +10,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::ports::Ports;
+
 /// One line, for as many connections as the client opens. It is cut when it is dropped.
 pub struct Line {
     address: SocketAddr,
     state: watch::Sender<State>,
     carrying: JoinSet<()>,
+    _port: Option<Ports<1>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,7 +33,9 @@ struct State {
 impl Line {
     /// Opens a line to a server.
     pub async fn open(server: SocketAddr) -> Result<Line> {
-        Line::open_at((Ipv4Addr::LOCALHOST, 0).into(), server).await
+        let port = Ports::reserve()?;
+        let line = Line::open_at((Ipv4Addr::LOCALHOST, port.numbers[0]).into(), server).await?;
+        Ok(Line { _port: Some(port), ..line })
     }
 
     /// Opens a line that begins at a given address.
@@ -46,7 +51,7 @@ impl Line {
                 while connections.try_join_next().is_some() {}
             }
         });
-        Ok(Line { address, state, carrying })
+        Ok(Line { address, state, carrying, _port: None })
     }
 
     /// Returns where the client connects to.
@@ -64,8 +69,9 @@ impl Line {
         self.state.send_modify(|state| state.answers_held = held);
     }
 
-    /// Cuts every connection, and returns when nobody listens any more.
-    pub async fn close(mut self) {
+    /// Cuts every connection, and returns when nobody listens any more. Nobody else can, for as
+    /// long as this lives.
+    pub async fn close(&mut self) {
         self.carrying.shutdown().await;
     }
 

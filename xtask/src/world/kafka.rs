@@ -150,7 +150,7 @@ impl Server for Kafka {
 
 /// Returns the settings that differ between instances.
 fn addresses() -> [String; 4] {
-    let [guarded, controller, _] = PORTS;
+    let [guarded, controller, ..] = PORTS;
     let clients = format!("PLAINTEXT://127.0.0.1:{PORT},SASL://127.0.0.1:{guarded}");
     [
         format!("log.dirs={DATA}/logs"),

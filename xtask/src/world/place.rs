@@ -1,9 +1,9 @@
-//! The place of one instance: its folder, its port, and the user that it runs as.
+//! The place of one instance: its folder, its ports, and the user that it runs as.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -12,18 +12,24 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use super::ports::Ports;
 use super::run::Run;
 use super::sweep::MARK;
 
 /// How many further ports an instance may have.
-pub(super) const MORE: usize = 3;
+pub(super) const MORE: usize = 5;
 
-/// A fresh folder and free loopback ports.
+/// The ports of an instance: its own, and those further ones.
+pub(super) type Reserved = Ports<{ 1 + MORE }>;
+
+/// A fresh folder and ports that are nobody else's.
 pub(super) struct Place<'a> {
     pub(super) folder: PathBuf,
     pub(super) address: SocketAddr,
     /// Further ports, for a server that listens at several: `{port2}`, `{port3}` … of a recipe.
+    /// They follow that of its address.
     pub(super) more: [u16; MORE],
+    pub(super) ports: Reserved,
     run: &'a Run,
 }
 
@@ -35,14 +41,9 @@ impl Place<'_> {
         }
         fs::create_dir(&folder).with_context(|| folder.display().to_string())?;
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
-        let bind = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port");
-        // All are held until all are found, so that no two are the same.
-        let (port, others) = (bind()?, [bind()?, bind()?, bind()?]);
-        let mut more = [0; MORE];
-        for (more, other) in more.iter_mut().zip(&others) {
-            *more = other.local_addr()?.port();
-        }
-        Ok(Place { folder, address: port.local_addr()?, more, run })
+        let ports = Reserved::reserve()?;
+        let [port, more @ ..] = ports.numbers;
+        Ok(Place { folder, address: (Ipv4Addr::LOCALHOST, port).into(), more, ports, run })
     }
 
     /// Makes the command of a server: with little of this environment, its words in `log`.

@@ -125,7 +125,7 @@ impl Server for RabbitMq {
     fn start(&self, installed: &Installed, place: &Place<'_>) -> Result<Running> {
         let data = template::copy(installed, self.name(), place)?;
         let recipe = recipe(&installed.prefix)?;
-        let [management, peers, _] = place.more;
+        let [management, peers, ..] = place.more;
         let call = find(&installed.prefix, PROGRAMS).join("erl_call");
         let details = BTreeMap::from([
             ("url", format!("amqp://{USER}:{PASSWORD}@{}/%2f", place.address)),
@@ -146,7 +146,7 @@ impl Server for RabbitMq {
 }
 
 fn recipe(prefix: &Path) -> Result<Recipe> {
-    let [management, peers, registry] = PORTS;
+    let [management, peers, registry, ..] = PORTS;
     let (programs, server) = (find(prefix, PROGRAMS), find(prefix, SERVER));
     let (root, programs) = (prefix.join("usr/lib/erlang"), programs.display().to_string());
     let plugins = server.join("plugins").display().to_string();

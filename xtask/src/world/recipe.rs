@@ -17,7 +17,7 @@ pub(super) const DATA: &str = "{data}";
 pub(super) const PORT: &str = "{port}";
 
 /// What stands for further ports in a recipe, where a server listens at several.
-pub(super) const PORTS: [&str; MORE] = ["{port2}", "{port3}", "{port4}"];
+pub(super) const PORTS: [&str; MORE] = ["{port2}", "{port3}", "{port4}", "{port5}", "{port6}"];
 
 /// The words of a command. Its process is the server itself, as a user that is not root.
 pub(super) struct Recipe(Vec<String>);

@@ -89,7 +89,7 @@ impl Server for RocketMq {
             PORT.to_owned(),
         ]);
         let recipe = recipe.with(PORTS);
-        let [names, _, broker] = place.more;
+        let [names, .., broker] = place.more;
         let details = BTreeMap::from([
             ("url", format!("rocketmq://{}", place.address)),
             ("template", template::path(installed, self.name())?.display().to_string()),

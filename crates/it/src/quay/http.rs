@@ -31,6 +31,7 @@ use tokio::time::sleep;
 
 use super::Quay;
 use crate::line::Line;
+use crate::ports::Ports;
 
 const SECRET: &str = "whsec_dGhlLXF1YXktb2YtaHR0cC1rbm93cy10aGlzLTE=";
 /// [`WRONG`](super::WRONG), as a signature wants it.
@@ -42,6 +43,7 @@ const BODY: usize = 64 << 20;
 /// A server, and the feeds that stand behind it.
 pub struct HttpQuay {
     address: SocketAddr,
+    _port: Ports<1>,
     mode: Mode,
     desks: Arc<Desks>,
     server: Mutex<Option<Runtime>>,
@@ -59,10 +61,20 @@ pub async fn structured() -> HttpQuay {
 
 impl HttpQuay {
     fn start(mode: Mode) -> Result<HttpQuay> {
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let (address, desks) = (free.local_addr()?, Arc::new(Desks::default()));
-        let server = Mutex::new(Some(serve(free, desks.clone())?));
-        Ok(HttpQuay { address, mode, desks, server })
+        let port = Ports::reserve()?;
+        let address = (Ipv4Addr::LOCALHOST, port.numbers[0]).into();
+        let (listener, desks) = (TcpListener::bind(address)?, Arc::new(Desks::default()));
+        let server = Mutex::new(Some(serve(listener, desks.clone())?));
+        Ok(HttpQuay { address, _port: port, mode, desks, server })
+    }
+
+    /// Returns the lines of a relay's sink to it.
+    pub fn lines(&self) -> String {
+        let address = self.address;
+        format!(
+            "kind = \"http\"\nurl = \"http://{address}/events\"\nallow_private = true\n\
+             secrets = [\"{SECRET}\"]"
+        )
     }
 
     fn sink_to(&self, address: SocketAddr, secret: &str, manner: Manner) -> Result<Arc<dyn Sink>> {

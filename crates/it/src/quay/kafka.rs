@@ -74,7 +74,7 @@ pub async fn own_with(settings: &[&str]) -> KafkaQuay {
     let more: Vec<&str> = settings.iter().flat_map(|setting| ["--override", setting]).collect();
     let more = [&DETOUR[..], &SOON, &more].concat();
     let instance = Instance::start_with("kafka", &more).expect("a broker starts");
-    let [_, guarded, _, line] = instance.ports;
+    let [_, guarded, _, line, ..] = instance.ports;
     let quay = KafkaQuay {
         url: instance.url.clone(),
         guarded: format!("kafka://127.0.0.1:{guarded}"),

@@ -57,7 +57,7 @@ pub async fn shared() -> RabbitMqQuay {
 pub async fn own() -> RabbitMqQuay {
     let server = need("rabbitmq");
     let instance = Instance::start("rabbitmq").expect("a server starts");
-    let [_, management, peers, _] = instance.ports;
+    let [_, management, peers, ..] = instance.ports;
     let mut plugin: Url = server.detail("management").parse().expect("an address");
     plugin.set_port(Some(management)).expect("an address has a port");
     let quay = RabbitMqQuay {

@@ -85,7 +85,7 @@ pub async fn guarded() -> RocketMqQuay {
 /// Starts a server of its own with other settings: `broker.KEY=VALUE` or `proxy.KEY=VALUE`.
 pub async fn own_with(settings: &[&str], keys: Option<(String, Secret)>) -> RocketMqQuay {
     let instance = Instance::start_with("rocketmq", settings).expect("a server starts");
-    let [_, names, _, broker] = instance.ports.map(|port| format!("127.0.0.1:{port}"));
+    let [_, names, .., broker] = instance.ports.map(|port| format!("127.0.0.1:{port}"));
     let url = instance.url.clone();
     let quay = RocketMqQuay::new(&url, &names, &broker, keys, Some(Mutex::new(instance)));
     quay.answers().await.expect("the server answers");

@@ -1,10 +1,11 @@
 //! A destination or a database that is down costs time and nothing else, and is seen.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use it::ports::Ports;
 use it::process::Process;
 use it::raw;
 use it::receiver::{Receiver, willing};
@@ -16,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 async fn an_outage_spends_no_attempt_and_ends_by_itself() {
     let site = Site::new().await.unwrap();
     let events = site.put(50, 5).await.unwrap();
-    let nobody = free_address();
+    let (nobody, _port) = nobody();
     // One turn, so that nobody claims while it rests, and so long a lease that what is not in hand
     // was put back and did not run out.
     let policy = "attempts = 1";
@@ -47,7 +48,8 @@ async fn a_relay_is_ready_while_its_database_answers_whatever_its_destination_do
     std::fs::rename(&file, &away).unwrap();
     let place = UnixListener::bind(&file).unwrap();
 
-    let (mut relay, console) = start(folder, &format!("http://{}/a", free_address())).await;
+    let (nobody, _port) = nobody();
+    let (mut relay, console) = start(folder, &format!("http://{nobody}/a")).await;
     relay.says("its database is down", PATIENCE).await.unwrap();
     until_shown(console, r#"postbox_outbox_up{outbox="orders"} 0"#).await;
     until_shown(console, r#"postbox_events{outbox="orders",status="NEW"} NaN"#).await;
@@ -94,8 +96,8 @@ async fn until_shown(console: SocketAddr, line: &str) {
     }
 }
 
-/// Finds an address where nobody listens.
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback port is free");
-    listener.local_addr().expect("a bound socket has an address")
+/// Finds an address where nobody listens, and nobody will for as long as the port is held.
+fn nobody() -> (SocketAddr, Ports<1>) {
+    let port = Ports::reserve().expect("a port is free");
+    ((Ipv4Addr::LOCALHOST, port.numbers[0]).into(), port)
 }

@@ -1,12 +1,11 @@
 // RocketMQ in one process: name server, broker, and the proxy that speaks gRPC.
 //
-// It is told a folder and the ports of gRPC, of the name server, of the proxy's old protocol and of
-// the broker, which also takes the one two below. Further arguments, `broker.KEY=VALUE` and
-// `proxy.KEY=VALUE`, outdo what stands here.
+// It is told a folder and six ports in a row: of gRPC, of the name server, of the proxy's old
+// protocol, one that the broker takes because it is two below its own, one for copies of the
+// broker, and the broker's own. Further arguments, `broker.KEY=VALUE` and `proxy.KEY=VALUE`, outdo
+// what stands here.
 
 import java.io.IOException;
-import java.net.InetAddress;
-import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
@@ -24,9 +23,9 @@ public class One {
         Path conf = home.resolve("conf");
         Path namesConf = write(conf.resolve("namesrv.conf"), lines(Map.of(
             "listenPort", args[2], "bindAddress", "127.0.0.1")));
-        Map<String, String> broker = broker(home, names, args[4]);
+        Map<String, String> broker = broker(home, names, args[6], args[5]);
         Map<String, String> proxy = proxy(names, grpc, args[3]);
-        for (String more : Arrays.copyOfRange(args, 5, args.length)) {
+        for (String more : Arrays.copyOfRange(args, 7, args.length)) {
             String[] pair = more.split("=", 2);
             if (pair[0].startsWith("broker.")) broker.put(pair[0].substring(7), pair[1]);
             if (pair[0].startsWith("proxy.")) proxy.put(pair[0].substring(6), quoted(pair[1]));
@@ -34,17 +33,13 @@ public class One {
         proxy.put("brokerConfigPath", quoted(
             write(conf.resolve("broker.conf"), lines(broker)).toString()));
         Path proxyConf = write(conf.resolve("rmq-proxy.json"), json(proxy));
-        int port = Integer.parseInt(args[4]);
-        for (int needed : new int[] {grpc, Integer.parseInt(args[2]), Integer.parseInt(args[3]),
-                port, port - 2})
-            await(needed);
         org.apache.rocketmq.namesrv.NamesrvStartup.main(new String[] {"-c", namesConf.toString()});
         org.apache.rocketmq.proxy.ProxyStartup.main(
             new String[] {"-pm", "local", "-pc", proxyConf.toString()});
     }
 
-    private static Map<String, String> broker(Path home, String names, String port)
-            throws IOException {
+    private static Map<String, String> broker(
+            Path home, String names, String port, String copies) {
         Map<String, String> of = new LinkedHashMap<>();
         of.put("brokerClusterName", "DefaultCluster");
         of.put("brokerName", "broker-a");
@@ -52,7 +47,7 @@ public class One {
         of.put("brokerIP1", "127.0.0.1");
         of.put("bindAddress", "127.0.0.1");
         of.put("listenPort", port);
-        of.put("haListenPort", free());
+        of.put("haListenPort", copies);
         of.put("namesrvAddr", names);
         of.put("storePathRootDir", home.resolve("store").toString());
         of.put("storePathCommitLog", home.resolve("store/commitlog").toString());
@@ -86,24 +81,6 @@ public class One {
         // Leases of seconds, so that tests need not wait for minutes.
         of.put("minInvisibleTimeMillsForRecv", "1000");
         return of;
-    }
-
-    /** Waits for a port: while a killed instance was away, a client may have connected from it. */
-    private static void await(int port) throws Exception {
-        for (int tries = 0; ; tries++) {
-            try (ServerSocket one = new ServerSocket(port, 1, InetAddress.getLoopbackAddress())) {
-                return;
-            } catch (IOException taken) {
-                if (tries == 600) throw taken;
-                Thread.sleep(100);
-            }
-        }
-    }
-
-    private static String free() throws IOException {
-        try (ServerSocket one = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
-            return Integer.toString(one.getLocalPort());
-        }
     }
 
     private static Path write(Path file, String text) throws IOException {
