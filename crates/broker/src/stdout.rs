@@ -158,7 +158,9 @@ fn asleep() -> Refusal {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead, BufReader, BufWriter, Read, pipe};
+    use std::io::{BufRead, BufReader, BufWriter, PipeReader, Read, pipe};
+
+    use tokio::time::advance;
 
     use super::*;
 
@@ -166,7 +168,7 @@ mod tests {
         (0..count).map(|n| Event::new("t", "T", format!("{{\"n\": {n}}}")).key("k")).collect()
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn each_event_is_one_line_that_is_there_when_its_receipt_is() {
         let (reader, writer) = pipe().unwrap();
         let stdout = Stdout::to(BufWriter::with_capacity(1 << 20, writer), "orders");
@@ -183,7 +185,7 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn two_outboxes_write_whole_lines_to_one_place_each_under_its_own_name() {
         let (reader, writer) = pipe().unwrap();
         let orders = Stdout::to(writer, "orders");
@@ -202,7 +204,7 @@ mod tests {
         assert!(sources[..50].iter().all(|source| *source == sources[0]), "{sources:?}");
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn an_event_whose_headers_clash_is_rejected_at_its_place() {
         let (_reader, writer) = pipe().unwrap();
         let mut events = events(3);
@@ -215,7 +217,7 @@ mod tests {
         assert_eq!(cause.code, Code::BadEvent);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_broken_pipe_is_down() {
         let (reader, writer) = pipe().unwrap();
         let stdout = Stdout::to(writer, "orders");
@@ -242,7 +244,7 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn what_was_written_before_an_error_has_its_receipt() {
         let events = events(5);
         let one = Envelope::new(&events[0], "orders").structured(|_| String::new()).len() + 1;
@@ -256,38 +258,55 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    /// A line that no pipe holds as a whole.
+    fn large() -> Event {
+        Event::new("t", "T", "x".repeat(1 << 20))
+    }
+
+    /// Reads the first byte of a line and falls asleep; then the patience with it runs out.
+    async fn fall_asleep(mut reader: PipeReader) -> PipeReader {
+        let read = task::spawn_blocking(move || reader.read_exact(&mut [0]).map(|()| reader));
+        let reader = read.await.unwrap().unwrap();
+        lose_patience().await;
+        reader
+    }
+
+    async fn lose_patience() {
+        // Timers are rounded up.
+        advance(Stdout::LONGEST / 2 + Duration::from_millis(1)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_reader_that_sleeps_is_not_waited_for() {
-        let (mut reader, writer) = pipe().unwrap();
-        let mut stdout = Stdout::to(writer, "orders");
-        stdout.patience = Duration::from_millis(50);
-        let large: Vec<Event> = (0..2).map(|_| Event::new("t", "T", "x".repeat(1 << 20))).collect();
-        let answers = stdout.publish(&large).await;
+        let (reader, writer) = pipe().unwrap();
+        let stdout = Stdout::to(writer, "orders");
+        let two = [large(), large()];
+        let (answers, mut reader) = tokio::join!(stdout.publish(&two), fall_asleep(reader));
         assert!(
             matches!(&answers[0], Err(Refusal::Unknown(cause)) if cause.code == Code::SinkTimeout)
         );
         assert_eq!(answers[1], Err(Refusal::Held));
-        assert!(matches!(stdout.probe().await, Err(Refusal::Down(_))), "the line still blocks");
+        let (probed, ()) = tokio::join!(stdout.probe(), lose_patience());
+        assert!(matches!(probed, Err(Refusal::Down(_))), "the line still blocks");
 
         let read = task::spawn_blocking(move || {
             let mut all = Vec::new();
             reader.read_to_end(&mut all).map(|_| all.iter().filter(|byte| **byte == b'\n').count())
         });
-        while stdout.probe().await.is_err() {}
+        stdout.probe().await.unwrap();
         drop(stdout);
         assert_eq!(read.await.unwrap().unwrap(), 1, "what was held was not written after all");
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_reader_that_sleeps_is_waited_for_no_longer_than_the_longest_publish() {
-        let (_reader, writer) = pipe().unwrap();
-        let mut stdout = Stdout::to(writer, "orders");
+        let (reader, writer) = pipe().unwrap();
+        let stdout = Stdout::to(writer, "orders");
         assert_eq!(stdout.patience * 2, Stdout::LONGEST);
-        stdout.patience = Duration::from_millis(50);
-        let large = [Event::new("t", "T", "x".repeat(1 << 20))];
         // The first waits for its reader, the second for the first and then not for a reader.
-        let second = stdout.of("bills");
-        let answers = tokio::join!(stdout.publish(&large), second.publish(&large));
+        let (second, event) = (stdout.of("bills"), [large()]);
+        let publishes = async { tokio::join!(stdout.publish(&event), second.publish(&event)) };
+        let (answers, _reader) = tokio::join!(publishes, fall_asleep(reader));
         assert!(matches!(&answers.0[0], Err(Refusal::Unknown(_))), "{answers:?}");
         assert!(matches!(&answers.1[0], Err(Refusal::Down(_))), "{answers:?}");
     }
@@ -306,7 +325,7 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn after_a_stop_the_line_under_way_is_finished_and_no_other_is_begun() {
         let stop = CancellationToken::new();
         let stdout = Stdout { stop: stop.clone(), ..Stdout::to(Last(stop), "orders") };
@@ -315,13 +334,12 @@ mod tests {
         assert_eq!(answers[1..], [Err(Refusal::Held), Err(Refusal::Held)]);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_reader_that_dawdles_does_not_stop_the_runtime() {
         let (mut reader, writer) = pipe().unwrap();
         let stdout = Stdout::to(writer, "orders");
-        let large = [Event::new("t", "T", "x".repeat(1 << 20))];
         let publish = async move {
-            let answers = stdout.publish(&large).await;
+            let answers = stdout.publish(&[large()]).await;
             drop(stdout);
             answers
         };
