@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use event::{Cause, Code, Durability, Refusal, Sink};
 use futures_util::future::join_all;
-use relay::Demanding;
+use relay::{Braked, Demanding};
 use tokio::time::timeout;
 
 use crate::failure::Refused;
@@ -25,13 +25,18 @@ struct Lane {
 
 impl Destinations {
     /// Adds the sink of a lane. Returns one that publishes only what is kept as safely as is
-    /// demanded.
+    /// demanded, and only while consumers keep up.
     pub(crate) fn add(
         &mut self,
         name: &str,
         sink: Arc<dyn Sink>,
         demand: Option<Durability>,
+        lag_limit: Option<usize>,
     ) -> Arc<dyn Sink> {
+        let sink = match lag_limit {
+            Some(limit) => Arc::new(Braked::new(sink, limit)),
+            None => sink,
+        };
         let sink = match demand {
             Some(demand) => Arc::new(Demanding::new(sink, demand)),
             None => sink,

@@ -181,7 +181,7 @@ impl Relaying {
                     let refused = |cause| Refused::sink(&sink.name, cause);
                     let topics = std::slice::from_ref(&planned.topics);
                     let made = sinks.sink(sink, &outbox.name, topics).map_err(refused)?;
-                    destinations.add(&sink.name, made, planned.demand)
+                    destinations.add(&sink.name, made, planned.demand, planned.lag_limit)
                 }
             };
             plan.push((planned, sink));

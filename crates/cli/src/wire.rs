@@ -63,6 +63,8 @@ pub(crate) struct Planned<'a> {
     pub(crate) topics: Topics,
     /// What a receipt of the sink must be worth.
     pub(crate) demand: Option<Durability>,
+    /// How many events a consumer group of the sink may be behind.
+    pub(crate) lag_limit: Option<usize>,
 }
 
 impl Planned<'_> {
@@ -81,12 +83,16 @@ pub(crate) fn plan<'a>(config: &'a Config, outbox: &str) -> Vec<Planned<'a>> {
     for sink in config.sinks.iter().filter(named) {
         let flagged = routes.iter().map(|route| (route.topic.clone(), route.sink == sink.name));
         let demand = demand(config, &sink.name, Some(outbox));
-        plan.push(Planned { sink: Some(sink), topics: Topics::of(flagged.collect()), demand });
+        // A lane has one sink: the least that one of its topics allows counts for all.
+        let here = routes.iter().filter(|route| route.sink == sink.name);
+        let lag_limit = here.filter_map(|route| route.lag_limit).min();
+        let topics = Topics::of(flagged.collect());
+        plan.push(Planned { sink: Some(sink), topics, demand, lag_limit });
     }
     // After a route for everything there is no rest.
     if !routes.iter().any(|route| route.topic.to_string() == "*") {
         let topics = Topics::unrouted(routes.iter().map(|route| route.topic.clone()));
-        plan.push(Planned { sink: None, topics, demand: None });
+        plan.push(Planned { sink: None, topics, demand: None, lag_limit: None });
     }
     plan
 }

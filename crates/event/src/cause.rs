@@ -95,6 +95,7 @@ codes! {
     BrokerFull "broker-full",
     NotKept "not-kept",
     DurabilityTooLow "durability-too-low",
+    ConsumersBehind "consumers-behind",
     ConsumerFailed "consumer-failed",
     StoreDown "store-down",
     StoreBusy "store-busy",

@@ -174,8 +174,14 @@ impl Stock {
             let key = event.key.as_deref().context("every event here has a key")?;
             wanted.entry(key).or_default().push(id);
         }
+        let number = |id: &&str| ids.iter().position(|other| other == id);
         for (key, line) in &wanted {
-            ensure!(lines.get(key) == Some(line), "the events of {key} had no effect in order");
+            let had = lines.get(key).context("a key had no effect at all")?;
+            ensure!(
+                had == line,
+                "the events of {key} had their effects in the order {:?}",
+                had.iter().map(number).collect::<Option<Vec<_>>>()
+            );
         }
         Ok(())
     }

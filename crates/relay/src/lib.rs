@@ -2,12 +2,14 @@
 //!
 //! It knows neither a database nor a broker; everything it does, it does through the seams.
 
+mod brake;
 pub mod chores;
 mod clock;
 mod demand;
 mod lane;
 mod unrouted;
 
+pub use brake::Braked;
 pub use clock::SystemClock;
 pub use demand::Demanding;
 pub use lane::{Lane, Options};

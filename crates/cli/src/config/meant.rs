@@ -64,6 +64,8 @@ pub(crate) struct Route {
     pub(crate) outbox: Option<String>,
     /// What a receipt of the sink must be worth at the least.
     pub(crate) durability: Option<Durability>,
+    /// How many events a consumer group may be behind.
+    pub(crate) lag_limit: Option<usize>,
 }
 
 /// Upkeep.
@@ -232,7 +234,13 @@ fn route(written: &written::Route, problems: &mut Problems) -> Option<Route> {
     let outbox = written.outbox.as_ref().map(|at| at.value.clone());
     let class = |at: &At<&str>| at.value.parse().expect("the section takes only classes");
     let durability = written.durability.as_ref().map(class);
-    Some(Route { topic: topic?, sink: sink?, outbox, durability })
+    let lag_limit = written.lag_limit.as_ref().and_then(|_| {
+        need.read("lag_limit", &written.lag_limit, |limit| match limit {
+            0 => Err("it must be at least 1; without the key, no consumer is waited for".to_owned()),
+            limit => Ok(*limit),
+        })
+    });
+    Some(Route { topic: topic?, sink: sink?, outbox, durability, lag_limit })
 }
 
 fn pattern(text: &str) -> Result<Pattern, String> {

@@ -28,6 +28,9 @@ pub(crate) fn document(config: &Config) -> Table {
         if let Some(durability) = route.durability {
             table.insert("durability".into(), durability.as_str().into());
         }
+        if let Some(limit) = route.lag_limit {
+            table.insert("lag_limit".into(), number(limit));
+        }
         Value::Table(table)
     });
     document.insert("route".into(), Value::Array(routes.collect()));

@@ -80,6 +80,7 @@ pub(crate) struct Route {
     pub(crate) sink: Opt<String>,
     pub(crate) outbox: Opt<String>,
     pub(crate) durability: Opt<&'static str>,
+    pub(crate) lag_limit: Opt<usize>,
 }
 
 /// `[policy]`.
@@ -242,6 +243,7 @@ fn route(node: Node, problems: &mut Problems) -> Route {
         sink: section.text("sink"),
         outbox: section.text("outbox"),
         durability: section.word("durability", CLASSES),
+        lag_limit: section.count("lag_limit"),
         head: section.end(),
     }
 }

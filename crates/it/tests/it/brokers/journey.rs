@@ -4,7 +4,7 @@
 use broker::manner::Manner;
 use broker::rocketmq::Shape;
 use it::journey::Journey;
-use it::quay::{Quay, kafka, nats, rabbitmq, redis, rocketmq, rocketmq_remoting};
+use it::quay::{Quay, http, kafka, nats, rabbitmq, redis, rocketmq, rocketmq_remoting};
 
 const FROM_POSTGRES: Journey = Journey { database: "postgres", events: 20_000, keys: 500 };
 const FROM_MYSQL: Journey = Journey { database: "mysql", ..FROM_POSTGRES };
@@ -46,6 +46,12 @@ async fn by_nats_from_postgres() {
 async fn by_redis_from_postgres() {
     let quay = redis::own().await;
     go(FROM_POSTGRES, &quay, &format!("kind = \"redis\"\nurl = \"{}\"", quay.url)).await;
+}
+
+#[tokio::test]
+async fn by_http_from_mysql() {
+    let quay = http::binary().await;
+    go(FROM_MYSQL, &quay, &quay.lines()).await;
 }
 
 async fn go(journey: Journey, quay: &dyn Quay, sink: &str) {
