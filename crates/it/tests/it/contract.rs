@@ -33,6 +33,7 @@ mod application;
 mod backlog;
 mod beside;
 mod competing;
+mod falls_due;
 mod halfway;
 mod history;
 mod late;

@@ -231,7 +231,11 @@ impl<D: Dialect> Claiming<D> {
         let mut pick = Pick::new(self.lane, self.wants[at], now, stages);
         (pick.room, pick.before) = (self.room.clone(), self.taken.claims[at].len());
         pick.rivals = Some(Rivals::new(now, lines));
-        pick.follow(self.wants[at + 1..].iter().copied())
+        // Retries may have fallen due since the look, or claims run out: such a claim is alone too.
+        match pick.stages.iter().any(|stage| stage.later) {
+            true => pick,
+            false => pick.follow(self.wants[at + 1..].iter().copied()),
+        }
     }
 
     /// Says where there may be what.
