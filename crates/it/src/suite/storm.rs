@@ -6,17 +6,19 @@
 //!
 //! The sleeps are the weather: how far apart events, crashes and ticks of the clock fall, and how
 //! long a destination is silent. No check counts on what they bring about. The one wait before the
-//! checks is for a fact: nothing is pending.
+//! checks is for a fact: nothing is pending. Meanwhile time passes slower and slower, so that a
+//! machine however busy gets a turn done before its claim is over.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use event::{
-    Answer, Backoff, Catalog, Cause, Code, Event, EventId, Filter, Order, Page, Policy, Receipt,
-    Refusal, Sink, Status, Topics,
+    Answer, Backoff, Catalog, Cause, Code, Event, EventId, Filter, Listed, Order, Page, Policy,
+    Receipt, Refusal, Sink, Status, Topics,
 };
 use fastrand::Rng;
 use relay::{Lane, Options, SystemClock};
@@ -33,6 +35,10 @@ const KEYS: usize = 3;
 const LEASE: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(2);
 const SPEED: u32 = 10;
+/// After how many ticks of calm weather one takes twice as long, thrice, and so on.
+const SLOWER: u32 = 200;
+/// How long nothing may be settled in calm weather before what waits is said to wait for ever.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Relays die, sleep and wake, the clock jumps both ways, the destination refuses, goes silent and
 /// is down; then the weather calms. Every event is published or dead, once, and its key in order.
@@ -81,9 +87,10 @@ pub async fn without_faults_no_event_is_published_twice(ground: &dyn Ground) {
     storm.calm().await;
     fleet.stop_all().await;
     storm.is_complete(&events).await;
-    let arrived = storm.arrived();
-    let distinct: HashSet<_> = arrived.iter().collect();
-    assert_eq!(distinct.len(), arrived.len(), "an event was published twice");
+    let (rows, arrived, mut seen) = (storm.rows().await, storm.arrived(), HashSet::new());
+    if let Some(twice) = arrived.iter().find(|id| !seen.insert(**id)) {
+        panic!("published twice: {}", Told(&rows[twice], &arrived));
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +126,7 @@ impl Storm {
             chance: Mutex::new(chance.fork()),
         });
         let mut time = JoinSet::new();
-        time.spawn(pass(ground.clock().clone()));
+        time.spawn(pass(ground.clock().clone(), sink.clone()));
         (Storm { outbox, catalog, weather, sink, _time: time }, chance)
     }
 
@@ -142,13 +149,18 @@ impl Storm {
     /// Ends all trouble, and waits until nothing is pending.
     async fn calm(&self) {
         self.sink.calm.store(true, Ordering::SeqCst);
-        let patience = Instant::now() + Duration::from_secs(60);
+        let (mut settled, mut moved) = (0, Instant::now());
         loop {
             let counts = self.catalog.count().await.expect("the store counts");
             if counts.pending() == 0 {
                 return;
             }
-            assert!(Instant::now() < patience, "something waits for ever: {counts:?}");
+            if counts.sent + counts.dead > settled {
+                (settled, moved) = (counts.sent + counts.dead, Instant::now());
+            }
+            if moved.elapsed() > PATIENCE {
+                panic!("something waits for ever: {counts:?}\n{}", self.waiting().await);
+            }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -157,53 +169,90 @@ impl Storm {
         self.sink.arrived.lock().expect("no recording panics").clone()
     }
 
-    async fn rows(&self) -> HashMap<EventId, Status> {
+    /// Returns every row, by its event.
+    async fn rows(&self) -> HashMap<EventId, Listed> {
         let page = Page { limit: 2 * EVENTS, after: None, payloads: false };
         let found = self.catalog.find(&Filter::default(), &page).await.expect("the store lists");
-        let rows = found.events.len();
-        let by_id: HashMap<_, _> =
-            found.events.into_iter().map(|row| (row.event.id, row.status)).collect();
-        assert_eq!(by_id.len(), rows, "an event stands in two places");
+        let mut by_id = HashMap::new();
+        for row in found.events {
+            if let Some(other) = by_id.insert(row.event.id, row) {
+                panic!("an event stands in two places: {other:?} and {:?}", by_id[&other.event.id]);
+            }
+        }
         by_id
+    }
+
+    /// Tells what is known of the first events that wait, and how often any arrived.
+    async fn waiting(&self) -> String {
+        let (rows, arrived) = (self.rows().await, self.arrived());
+        let distinct: HashSet<_> = arrived.iter().collect();
+        let told = format!("{} arrivals of {} events", arrived.len(), distinct.len());
+        let waits = |row: &&Listed| !matches!(row.status, Status::Sent | Status::Dead);
+        let first = rows.values().filter(waits).take(3);
+        first.fold(told, |told, row| format!("{told}\n{}", Told(row, &arrived)))
     }
 
     /// Every event is published or dead, and what is called published has arrived.
     async fn is_complete(&self, events: &[Event]) {
         let (rows, arrived) = (self.rows().await, self.arrived());
-        assert_eq!(rows.len(), events.len());
         for event in events {
-            match rows.get(&event.id) {
-                Some(Status::Sent) => assert!(arrived.contains(&event.id), "called published"),
-                Some(Status::Dead) => assert_eq!(self.weather, Weather::Wild),
-                other => panic!("{} ended as {other:?}", event.id),
-            }
+            let Some(row) = rows.get(&event.id) else { panic!("{event:?} was put and is lost") };
+            let right = match row.status {
+                Status::Sent => arrived.contains(&event.id),
+                Status::Dead => self.weather == Weather::Wild,
+                _ => false,
+            };
+            assert!(right, "an event must not end so: {}", Told(row, &arrived));
         }
+        let put: HashSet<EventId> = events.iter().map(|event| event.id).collect();
+        let strange = rows.values().find(|row| !put.contains(&row.event.id));
+        assert!(strange.is_none(), "nobody put {strange:?}");
         let counts = self.catalog.count().await.expect("the store counts");
-        let sent = rows.values().filter(|status| **status == Status::Sent).count();
-        assert_eq!(counts.sent, sent as u64, "an event was counted as published twice");
+        let sent = rows.values().filter(|row| row.status == Status::Sent).count();
+        assert_eq!(counts.sent, sent as u64, "published by the count, and by the rows: {counts:?}");
     }
 
     /// What arrived for a key arrived first in the order of its commits, the dead left out.
     async fn is_in_order(&self, events: &[Event]) {
         let rows = self.rows().await;
         let (arrived, mut seen) = (self.arrived(), HashSet::new());
-        let first: Vec<EventId> = arrived.into_iter().filter(|id| seen.insert(*id)).collect();
+        let first: Vec<EventId> = arrived.iter().copied().filter(|id| seen.insert(*id)).collect();
         for (topic, key) in ["a.x", "b.x"].into_iter().flat_map(|t| (0..KEYS).map(move |k| (t, k)))
         {
             let key = Some(key.to_string());
             let line = events.iter().filter(|event| event.topic == topic && event.key == key);
-            let line = line.filter(|event| rows[&event.id] == Status::Sent);
+            let line = line.filter(|event| rows[&event.id].status == Status::Sent);
             let line: Vec<EventId> = line.map(|event| event.id).collect();
             let came: Vec<EventId> = first.iter().filter(|id| line.contains(id)).copied().collect();
-            assert_eq!(came, line, "{topic} {key:?} arrived out of order");
+            let wrong = line.iter().zip(&came).position(|(next, came)| next != came);
+            if let Some(at) = wrong {
+                let told = |id: EventId| Told(&rows[&id], &arrived).to_string();
+                let (next, came) = (told(line[at]), told(came[at]));
+                panic!("{topic} {key:?} came out of order at {at}: not\n{next}\nbut\n{came}");
+            }
         }
     }
 }
 
-async fn pass(clock: HandClock) {
+/// What is known of an event: its row, and which of all arrivals were its own.
+struct Told<'a>(&'a Listed, &'a [EventId]);
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Told(row, arrived) = self;
+        let at: Vec<usize> = (0..arrived.len()).filter(|at| arrived[*at] == row.event.id).collect();
+        write!(f, "{row:?}, which arrived as number {at:?} of {}", arrived.len())
+    }
+}
+
+/// Passes time: once the weather is calm ever slower, and without end, so that a claim lasts as
+/// long as a turn takes here and yet runs out if nobody is left to settle it.
+async fn pass(clock: HandClock, sink: Arc<Destination>) {
+    let mut calm = 0;
     loop {
-        tokio::time::sleep(TICK).await;
+        tokio::time::sleep(TICK + TICK * calm / SLOWER).await;
         clock.advance(TICK * SPEED);
+        calm += u32::from(sink.calm.load(Ordering::SeqCst));
     }
 }
 
@@ -296,10 +345,16 @@ impl Fleet {
         self.relays.push((stop, lanes));
     }
 
-    /// Ends a relay as a crash does: at once, and with everything in hand.
+    /// Ends a relay as a crash does: at once, and with everything in hand. A lane that had ended by
+    /// itself fails the storm.
     async fn kill_one(&mut self, chance: &mut Rng) {
         let (_, mut lanes) = self.relays.swap_remove(chance.usize(..self.relays.len()));
-        lanes.shutdown().await;
+        lanes.abort_all();
+        while let Some(ended) = lanes.join_next().await {
+            if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
+                std::panic::resume_unwind(panic);
+            }
+        }
     }
 
     /// Ends a relay as it should end, and starts another.
