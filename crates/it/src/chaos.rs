@@ -2,7 +2,9 @@
 //! write. At the end every promise is counted from facts of the database and the destination.
 //!
 //! What happens is drawn from a seed; when it happens is left to the machine. The sleeps are the
-//! weather, and no check counts on what they bring about.
+//! weather, and no check counts on what they bring about. The weather calms once everything is
+//! committed: what is promised is that every event ends sent once faults end, and a machine that is
+//! busy enough gets nothing done in between.
 
 mod destination;
 mod facts;
@@ -10,6 +12,7 @@ mod fleet;
 mod home;
 mod producer;
 mod told;
+mod watched;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,15 +25,16 @@ use tokio_util::sync::CancellationToken;
 use destination::Destination;
 use facts::{Came, Facts, Sent};
 use fleet::Fleet;
-use home::{Home, Session};
+use home::{Home, Session, Watch};
 use producer::{Demand, Producer};
 
 pub use facts::Finding;
 pub use fleet::Toll;
 pub use told::Outcome;
+pub use watched::watched;
 
-/// How long nothing may arrive before the rest is given up as lost.
-const PATIENCE: Duration = Duration::from_secs(45);
+/// How long nothing may move in calm weather before the rest is given up as lost.
+const PATIENCE: Duration = Duration::from_secs(120);
 /// How many events are put before there is a relay: one in so many, and so many at the most.
 const BEFORE: (usize, usize) = (20, 1000);
 
@@ -74,15 +78,15 @@ async fn happen(plan: &Plan, home: &dyn Home, tell: &(dyn Fn(&str) + Sync)) -> R
     }
     let rest = demand(plan.events, plan.rounds.max(1), &destination);
     rest.committed.store(first.committed.load(Ordering::SeqCst), Ordering::SeqCst);
-    let over = CancellationToken::new();
-    let ((), (), (), waits) = tokio::try_join!(
+    let (put, over) = (CancellationToken::new(), CancellationToken::new());
+    let ((), (), waits) = tokio::try_join!(
         async {
-            crew.work(&rest).await?;
+            let work = async { crew.work(&rest).await.map(|()| put.cancel()) };
+            tokio::try_join!(work, fleet.weather(&rest, &put))?;
             drained(home, &destination, &rest).await?;
             over.cancel();
             Ok(())
         },
-        fleet.weather(&rest.over, &over),
         progress(&rest, &over, tell),
         watch(home, &over),
     )?;
@@ -95,7 +99,7 @@ async fn happen(plan: &Plan, home: &dyn Home, tell: &(dyn Fn(&str) + Sync)) -> R
         findings: facts.findings(),
         committed: facts.put.len(),
         undone,
-        waits: facts.waits.clone().unwrap_or_default(),
+        warned: fleet.warned(),
         refused: destination.refused(),
         twice: facts.twice(),
         toll: fleet.toll,
@@ -144,7 +148,7 @@ async fn drained(home: &dyn Home, destination: &Destination, demand: &Demand) ->
     let mut session = home.onlooker().await?;
     let (mut last, mut moved) = ((0, 0), Instant::now());
     loop {
-        let now = (destination.distinct(), left(&mut *session).await?);
+        let now = (destination.distinct(), waiting(&mut *session).await?);
         if now.1 == 0 && now.0 >= demand.committed.load(Ordering::SeqCst) {
             return Ok(());
         }
@@ -159,12 +163,23 @@ async fn drained(home: &dyn Home, destination: &Destination, demand: &Demand) ->
 }
 
 /// Counts the rows that are not sent.
-async fn left(session: &mut dyn Session) -> Result<usize> {
+async fn waiting(session: &mut dyn Session) -> Result<usize> {
     let mut sum = 0;
     for table in ["outbox", "outbox_later", "outbox_dead"] {
         sum += number(session, &format!("SELECT count(*) FROM {table}")).await?;
     }
     Ok(sum)
+}
+
+/// Returns the rows that are not sent, and what went wrong with them.
+async fn left(session: &mut dyn Session) -> Result<Vec<String>> {
+    let mut left = Vec::new();
+    for (table, trail) in [("outbox", "''"), ("outbox_later", "trail"), ("outbox_dead", "trail")] {
+        let rows = session.rows(&format!("SELECT event_id, {trail} FROM {table}")).await?;
+        let told = |row: Vec<_>| row.into_iter().flatten().collect::<Vec<String>>().join(" ");
+        left.extend(rows.into_iter().map(|row| format!("in {table}: {}", told(row))));
+    }
+    Ok(left)
 }
 
 async fn number(session: &mut dyn Session, sql: &str) -> Result<usize> {
@@ -196,13 +211,18 @@ async fn progress(
 async fn watch(home: &dyn Home, over: &CancellationToken) -> Result<Option<Vec<String>>> {
     let Some(look) = home.watch() else { return Ok(None) };
     let mut session = home.onlooker().await?;
-    let mut seen = Vec::new();
+    let mut waits = Vec::new();
     while !over.is_cancelled() {
-        let rows = session.rows(look.sql).await?.into_iter();
-        seen.extend(rows.map(|row| row.into_iter().flatten().collect::<Vec<_>>().join(" by ")));
+        waits.extend(seen(&mut *session, look).await?);
         tokio::time::sleep(look.every).await;
     }
-    Ok(Some(seen))
+    Ok(Some(waits))
+}
+
+/// Returns which producers wait at this moment, and for whom.
+async fn seen(session: &mut dyn Session, look: Watch) -> Result<Vec<String>> {
+    let rows = session.rows(look.sql).await?.into_iter();
+    Ok(rows.map(|row| row.into_iter().flatten().collect::<Vec<_>>().join(" by ")).collect())
 }
 
 async fn learn(

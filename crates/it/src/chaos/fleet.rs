@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -13,14 +13,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::destination::Destination;
 use super::home::Home;
+use super::producer::Demand;
 use crate::line::Line;
 use crate::process::{Process, Signal};
 use crate::raw;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a claim lasts where relays are killed and stopped.
-const LEASE: Duration = Duration::from_secs(2);
+/// How long a claim lasts where relays are killed and stopped: longer than a turn takes also on a
+/// machine that has much else to do, or each takes over from the others before they are done.
+const LEASE: Duration = Duration::from_secs(4);
+
+/// How many warnings and errors of relays are shown.
+const WARNED: usize = 20;
 
 /// What befell the relays.
 #[derive(Clone, Copy, Debug, Default)]
@@ -92,26 +97,19 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    /// Lets happen what happens, round by round until it is over.
-    pub(super) async fn weather(
-        &mut self,
-        rounds: &AtomicUsize,
-        over: &CancellationToken,
-    ) -> Result<()> {
+    /// Lets happen what happens, round by round until everything is put. Whoever was struck last
+    /// works again then.
+    pub(super) async fn weather(&mut self, demand: &Demand, put: &CancellationToken) -> Result<()> {
         for relay in &mut self.relays {
             relay.process.says("lane ", PATIENCE).await?;
         }
-        while !over.is_cancelled() {
+        while !put.is_cancelled() || demand.over.load(Ordering::SeqCst) < demand.rounds {
             match self.calm {
                 true => self.replace().await?,
                 false => self.strike().await?,
             }
-            rounds.fetch_add(1, Ordering::SeqCst);
-            let pause = Duration::from_millis(self.chance.u64(200..1500));
-            tokio::select! {
-                () = over.cancelled() => {}
-                () = tokio::time::sleep(pause) => {}
-            }
+            demand.over.fetch_add(1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(self.chance.u64(200..1500))).await;
         }
         Ok(())
     }
@@ -211,6 +209,18 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
+    /// Returns the newest warnings and errors of all relays.
+    pub(super) fn warned(&self) -> Vec<String> {
+        let logs =
+            (1..=self.started).map(|number| self.folder.path().join(format!("r{number}.log")));
+        let logs: Vec<String> = logs.filter_map(|log| std::fs::read_to_string(log).ok()).collect();
+        let lines = logs.iter().flat_map(|log| log.lines());
+        let warning = |line: &&str| line.contains(" WARN ") || line.contains(" ERROR ");
+        let mut warned: Vec<String> = lines.filter(warning).map(str::to_owned).collect();
+        warned.sort();
+        warned.split_off(warned.len().saturating_sub(WARNED))
+    }
+
     async fn retire(&mut self, relay: Relay) -> Result<()> {
         let Relay { mut process, line: _line } = relay;
         process.says("lane ", PATIENCE).await?;
@@ -235,7 +245,7 @@ async fn stale(relay: &Process) -> Result<u64> {
 }
 
 fn config(url: &str, destination: &str, calm: bool) -> Result<String> {
-    let (lease, timeout) = if calm { ("30s", "10s") } else { ("2s", "900ms") };
+    let (lease, timeout) = if calm { ("30s", "10s") } else { ("4s", "1900ms") };
     let mut text = String::new();
     writeln!(text, "[outbox.orders]\nurl = \"{url}\"\nlease = \"{lease}\"\nidle = \"200ms\"")?;
     writeln!(text, "batch = 100")?;

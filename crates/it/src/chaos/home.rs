@@ -114,7 +114,7 @@ fn scheme(url: &str) -> &str {
 }
 
 /// Opens a connection.
-async fn open(url: &str) -> Result<Box<dyn Session>> {
+pub(super) async fn open(url: &str) -> Result<Box<dyn Session>> {
     Ok(match scheme(url) {
         "postgres" => Box::new(PgConnection::connect(url).await?),
         "mysql" => Box::new(MySqlConnection::connect(url).await?),

@@ -5,9 +5,6 @@ use std::time::Duration;
 
 use super::{Finding, Toll};
 
-/// How many INSERTs that waited are shown.
-const SHOWN: usize = 3;
-
 /// What came of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -19,8 +16,8 @@ pub struct Outcome {
     pub committed: usize,
     /// How many were rolled back.
     pub undone: usize,
-    /// Which INSERTs were seen waiting for a relay.
-    pub waits: Vec<String>,
+    /// The newest warnings and errors of relays.
+    pub warned: Vec<String>,
     /// How many first attempts the destination refused.
     pub refused: usize,
     /// How many arrivals were of events that had arrived before.
@@ -59,16 +56,19 @@ impl fmt::Display for Outcome {
             let told = format!("p50 {half:.2}, p99 {most:.2}, longest {all:.2}");
             writeln!(f, "  {:>9}  INSERTs {when}, ms: {told}", took.len())?;
         }
-        for Finding { name, count, what } in &self.findings {
+        for Finding { name, count, what, facts } in &self.findings {
             let (mark, count) = match count {
                 Some(0) => ("ok", "0".to_owned()),
                 Some(count) => ("BROKEN", count.to_string()),
                 None => ("-", "-".to_owned()),
             };
             writeln!(f, "  {name:<14} {count:>7}  {mark:<7} {what}")?;
+            for fact in facts.iter().filter(|_| mark == "BROKEN") {
+                writeln!(f, "{:27}{fact}", "")?;
+            }
         }
-        for wait in self.waits.iter().take(SHOWN) {
-            writeln!(f, "  waited: {wait}")?;
+        if !self.is_good() {
+            self.warned.iter().try_for_each(|line| writeln!(f, "  a relay said: {line}"))?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! A little chaos on each database; `cargo xtask chaos` makes more of it.
 
-use it::chaos::{Outcome, Plan, run};
+use it::chaos::{Outcome, Plan, run, watched};
 
 /// Lets it happen. The seed that a failed test shows draws it again, as `POSTBOX_SEED`.
 async fn chaos(database: &str, relays: usize, calm: bool) -> Outcome {
@@ -63,4 +63,25 @@ async fn relays_that_come_and_go_publish_nothing_twice_on_mysql() {
 #[tokio::test]
 async fn relays_that_come_and_go_publish_nothing_twice_on_mariadb() {
     relays_that_come_and_go_publish_nothing_twice_on("mariadb").await;
+}
+
+async fn a_relay_that_waits_for_a_relay_is_not_taken_for_a_producer_on(server: &str) {
+    let [relays, producers] = watched(server).await.unwrap();
+    assert_eq!(relays, Vec::<String>::new(), "these are no producers");
+    assert!(producers.iter().any(|seen| seen.ends_with("_r1")), "a producer waits: {producers:?}");
+}
+
+#[tokio::test]
+async fn a_relay_that_waits_for_a_relay_is_not_taken_for_a_producer_on_mysql() {
+    a_relay_that_waits_for_a_relay_is_not_taken_for_a_producer_on("mysql").await;
+}
+
+#[tokio::test]
+async fn a_relay_that_waits_for_a_relay_is_not_taken_for_a_producer_on_mariadb() {
+    a_relay_that_waits_for_a_relay_is_not_taken_for_a_producer_on("mariadb").await;
+}
+
+#[tokio::test]
+async fn a_relay_that_waits_for_a_relay_is_not_taken_for_a_producer_on_mariadb_10_5() {
+    a_relay_that_waits_for_a_relay_is_not_taken_for_a_producer_on("mariadb-10.5").await;
 }

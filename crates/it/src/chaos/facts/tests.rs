@@ -25,7 +25,7 @@ fn good() -> Facts {
             came("a3", "r2", 4),
         ],
         sent: vec![sent("a1", "0"), sent("a2", "2"), sent("b1", "3"), sent("a3", "4")],
-        left: 0,
+        left: Vec::new(),
         counted: 4,
         changes: vec![
             change("a1", "r1", "x"),
@@ -68,7 +68,7 @@ fn each_broken_promise_is_found_by_name() {
             it.changes[1] =
                 Change { relay: Some("r1".into()), owner: "x".into(), ..it.changes[1].clone() };
         }),
-        ("left", |it| it.left = 1),
+        ("left", |it| it.left = vec!["a row".into()]),
         ("missent", |it| {
             it.sent.pop();
         }),
@@ -84,6 +84,9 @@ fn each_broken_promise_is_found_by_name() {
         spoil(&mut facts);
         let names: Vec<_> = broken(&facts).into_iter().map(|(name, _)| name).collect();
         assert!(names.contains(&name), "{name} was broken, and found: {names:?}");
+        let found = facts.findings().into_iter().find(|it| it.name == name);
+        let told = found.map(|it| it.facts).unwrap_or_default();
+        assert!(!told.is_empty(), "{name} was broken, and nothing is told of it");
     }
 }
 

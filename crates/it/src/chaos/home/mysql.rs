@@ -7,8 +7,11 @@ use super::server::Words;
 use super::{Manners, TwoPhase, Watch};
 
 /// What makes a session a producer's: it waits for nothing for longer than a second, which is the
-/// least that can be said. A relay that is stopped keeps what it has locked for longer.
-const PRODUCER: &str = "SET SESSION innodb_lock_wait_timeout = 1";
+/// least that can be said. A relay that is stopped keeps what it has locked for longer. Its number
+/// tells it from others: while a trigger fires, MariaDB shows its maker as the user of a session.
+const PRODUCER: &str = "
+    SET SESSION innodb_lock_wait_timeout = 1;
+    INSERT INTO chaos_producer (id) VALUES (CONNECTION_ID())";
 
 /// Producers that wait for a relay, and which.
 const WAITING: Watch = Watch {
@@ -17,8 +20,9 @@ const WAITING: Watch = Watch {
         FROM performance_schema.data_lock_waits AS waits
         JOIN performance_schema.threads AS slow ON slow.thread_id = waits.requesting_thread_id
         JOIN performance_schema.threads AS holder ON holder.thread_id = waits.blocking_thread_id
-        WHERE slow.processlist_db = DATABASE() AND slow.processlist_user NOT LIKE 'chaos%'
-            AND holder.processlist_user LIKE 'chaos%'",
+        JOIN chaos_producer AS producer ON producer.id = slow.processlist_id
+        LEFT JOIN chaos_producer AS other ON other.id = holder.processlist_id
+        WHERE other.id IS NULL",
     every: Duration::from_millis(4),
 };
 
@@ -32,10 +36,10 @@ const WAITING_MARIADB: Watch = Watch {
         JOIN information_schema.innodb_locks AS wanted ON wanted.lock_id = waits.requested_lock_id
         JOIN information_schema.innodb_trx AS slow ON slow.trx_id = waits.requesting_trx_id
         JOIN information_schema.innodb_trx AS fast ON fast.trx_id = waits.blocking_trx_id
-        JOIN information_schema.processlist AS waiter ON waiter.id = slow.trx_mysql_thread_id
         JOIN information_schema.processlist AS holder ON holder.id = fast.trx_mysql_thread_id
-        WHERE waiter.db = DATABASE() AND waiter.user NOT LIKE 'chaos%'
-            AND holder.user LIKE 'chaos%' AND wanted.lock_mode <> 'AUTO_INC'",
+        JOIN chaos_producer AS producer ON producer.id = slow.trx_mysql_thread_id
+        LEFT JOIN chaos_producer AS other ON other.id = fast.trx_mysql_thread_id
+        WHERE other.id IS NULL AND wanted.lock_mode <> 'AUTO_INC'",
     every: Duration::from_millis(110),
 };
 
@@ -45,6 +49,7 @@ const WAITING_MARIADB: Watch = Watch {
 /// reads here is locked, and a settlement waits for no lease.
 const NOTES: &str = "
     CREATE TABLE sale (event_id CHAR(36) CHARACTER SET ascii PRIMARY KEY);
+    CREATE TABLE chaos_producer (id BIGINT UNSIGNED PRIMARY KEY);
     CREATE TABLE chaos_change (
         number BIGINT UNSIGNED DEFAULT (UUID_SHORT()) PRIMARY KEY,
         event_id TEXT, relay TEXT, owner TEXT
@@ -102,7 +107,7 @@ pub(super) fn words(version: &str) -> Words {
         producer: PRODUCER,
         watch,
         manners: Manners { producers: 4, begin: "BEGIN", two_phase: Some(TWO_PHASE), waited },
-        drop: &["SET SESSION lock_wait_timeout = 10", "DROP DATABASE {name}"],
+        drop: &["SET SESSION lock_wait_timeout = 60", "DROP DATABASE {name}"],
         accounts: "SELECT user FROM mysql.user WHERE user LIKE '{name}%'",
         forget: "DROP USER '{user}'@'%'",
     }
