@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use broker::manner::{Manner, Subscription};
 use broker::rocketmq::{RocketMq, RocketMqFeed, Shape};
 use event::{
-    Answer, Code, Durability, Event, EventId, Feed, Finding, Gauge, Inspection, Millis, Nack,
-    Refusal, Sequence, Sink,
+    Answer, Code, Delivery, Durability, Event, EventId, Feed, Finding, Gauge, Inspection, Millis,
+    Nack, Refusal, Sequence, Sink,
 };
 use it::quay::Quay;
 use it::quay::rocketmq::{RocketMqQuay, guarded, own_with, shared};
@@ -16,9 +16,9 @@ use it::quay::rocketmq::{RocketMqQuay, guarded, own_with, shared};
 it::sink_contract!(it::quay::rocketmq::shared, it::quay::rocketmq::own);
 it::feed_contract!(it::quay::rocketmq::shared, it::quay::rocketmq::own);
 
-const PATIENCE: Duration = Duration::from_secs(90);
+pub(super) const PATIENCE: Duration = Duration::from_secs(90);
 
-fn manner() -> Manner {
+pub(super) fn manner() -> Manner {
     Manner { timeout: Duration::from_secs(30), ..Manner::new("orders") }
 }
 
@@ -38,13 +38,14 @@ async fn feed(quay: &RocketMqQuay, topic: &str, fifo: bool) -> RocketMqFeed {
     RocketMqFeed::new(&quay.access, Subscription::new(group, &[topic])).expect("it is right")
 }
 
-/// Takes events in until all of these have come; returns them in their order.
-async fn all(feed: &RocketMqFeed, count: usize) -> Vec<Event> {
-    let until = Instant::now() + PATIENCE;
+/// Takes events in until so many have come; returns them in their order.
+pub(super) async fn all(feed: &RocketMqFeed, count: usize) -> Vec<Event> {
+    let mut until = Instant::now() + PATIENCE;
     let mut come: Vec<Event> = Vec::new();
     while come.len() < count {
         assert!(Instant::now() < until, "{} of {count} came", come.len());
         if let Ok(Some(delivery)) = feed.next(Duration::from_secs(1)).await {
+            until = Instant::now() + PATIENCE;
             let event = delivery.event.expect("only events were published");
             feed.ack(delivery.handle).await.expect("it is in hand");
             if come.iter().all(|known| known.id != event.id) {
@@ -55,7 +56,7 @@ async fn all(feed: &RocketMqFeed, count: usize) -> Vec<Event> {
     come
 }
 
-fn cause_of(answer: &Answer) -> Option<(&'static str, Code)> {
+pub(super) fn cause_of(answer: &Answer) -> Option<(&'static str, Code)> {
     match answer {
         Err(Refusal::Reject(cause)) => Some(("reject", cause.code)),
         Err(Refusal::Retry(cause, _)) => Some(("retry", cause.code)),
@@ -226,6 +227,17 @@ async fn unordered(quay: &RocketMqQuay, lease: Duration) -> (String, RocketMqFee
     (topic, RocketMqFeed::new(&quay.access, wants).expect("it is right"))
 }
 
+/// Waits for the first delivery.
+async fn first(feed: &RocketMqFeed) -> Delivery {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Ok(Some(delivery)) = feed.next(Duration::from_secs(1)).await {
+            return delivery;
+        }
+        assert!(Instant::now() < until, "nothing comes");
+    }
+}
+
 /// What a group without order gives back waits in a topic of its own.
 #[tokio::test]
 async fn what_is_tried_again_is_counted() {
@@ -234,15 +246,10 @@ async fn what_is_tried_again_is_counted() {
     let sink = sink(&quay, Shape::Normal);
     let answers = sink.publish(&[Event::new(&*topic, "T", "{}")]).await;
     assert!(answers[0].is_ok(), "{answers:?}");
-    let until = Instant::now() + PATIENCE;
-    let delivery = loop {
-        if let Ok(Some(delivery)) = feed.next(Duration::from_secs(1)).await {
-            break delivery;
-        }
-        assert!(Instant::now() < until, "nothing comes");
-    };
+    let delivery = first(&feed).await;
     feed.nack(delivery.handle, Nack::Again(Duration::from_secs(1))).await.expect("it is in hand");
     feed.close().await;
+    let until = Instant::now() + PATIENCE;
     loop {
         let seen = sink.inspect().await.expect("it tells");
         if Inspection::total(&seen.levels, Gauge::Retry) == Some(1.0) {
@@ -262,13 +269,7 @@ async fn an_extended_delivery_is_ended_by_its_new_receipt() {
     let event = Event::new(&*topic, "T", "{}");
     let answers = sink(&quay, Shape::Normal).publish(&[event]).await;
     assert!(answers[0].is_ok(), "{answers:?}");
-    let until = Instant::now() + PATIENCE;
-    let delivery = loop {
-        if let Ok(Some(delivery)) = feed.next(Duration::from_secs(1)).await {
-            break delivery;
-        }
-        assert!(Instant::now() < until, "nothing comes");
-    };
+    let delivery = first(&feed).await;
     feed.extend(delivery.handle, LEASE).await.expect("it is in hand");
     feed.ack(delivery.handle).await.expect("it is in hand");
     let again = feed.next(LEASE * 4).await;
