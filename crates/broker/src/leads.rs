@@ -20,6 +20,7 @@ pub(crate) struct Leads {
 
 impl Leads {
     /// Finds the names of topics.
+    #[cfg(any(test, feature = "kafka", feature = "nats", feature = "rabbitmq", feature = "redis"))]
     pub(crate) fn new(naming: &Naming, topics: &[Topics]) -> Leads {
         Leads::spelled(naming, topics, None)
     }
@@ -73,11 +74,13 @@ impl Leads {
     }
 
     /// Tells whether there are others, which only the broker knows.
+    #[cfg(any(test, feature = "nats", feature = "rabbitmq", feature = "redis"))]
     pub(crate) fn open(&self) -> bool {
         self.patterns.iter().any(|pattern| pattern.exact().is_none())
     }
 
     /// Tells whether it leads nowhere that is known yet.
+    #[cfg(any(test, feature = "nats", feature = "rabbitmq"))]
     pub(crate) fn is_empty(&self) -> bool {
         self.patterns.is_empty()
     }

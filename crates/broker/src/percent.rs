@@ -2,6 +2,7 @@
 
 /// Encodes a value: everything but printable ASCII, and of that space, double quote and percent,
 /// becomes percent-encoded UTF-8.
+#[cfg(any(test, feature = "nats"))]
 pub(crate) fn encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use event::{Durability, Finding, Gauge, Grade, Inspection};
+use event::{Durability, Finding, Gauge, Grade, Inspection, Refusal};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
@@ -35,8 +35,12 @@ const FLUSH_TIMEOUT: u128 = 5000;
 
 type Settings = BTreeMap<String, String>;
 
-/// Looks at everything that can be known.
-pub(super) async fn inspect(sink: &Common) -> Inspection {
+/// Looks at everything that can be known of a sink that answers a probe.
+pub(super) async fn inspect(
+    sink: &Common,
+    probed: Result<(), Refusal>,
+) -> Result<Inspection, Refusal> {
+    probed.inspect_err(|_| sink.gate.press(None))?;
     let (mut seen, desks) = judged(sink).await;
     levels::disk(&desks, &mut seen).await;
     if !sink.names.is_empty() {
@@ -47,12 +51,16 @@ pub(super) async fn inspect(sink: &Common) -> Inspection {
         let (topics, all) = topics(sink, &mut seen).await;
         levels::groups(&desks, topics, &all, &sink.rounds, &mut seen).await;
     }
-    seen
+    Ok(seen)
 }
 
 /// Looks at the settings only.
-pub(super) async fn worth(sink: &Common) -> Inspection {
-    judged(sink).await.0
+pub(super) async fn worth(
+    sink: &Common,
+    probed: Result<(), Refusal>,
+) -> Result<Inspection, Refusal> {
+    probed?;
+    Ok(judged(sink).await.0)
 }
 
 /// Judges the settings; returns the brokers that tell, too.

@@ -175,13 +175,11 @@ impl Sink for RocketMq {
     }
 
     async fn inspect(&self) -> Result<Inspection, Refusal> {
-        self.probe().await.inspect_err(|_| self.common.gate.press(None))?;
-        Ok(inspect::inspect(&self.common).await)
+        inspect::inspect(&self.common, self.probe().await).await
     }
 
     async fn worth(&self) -> Result<Inspection, Refusal> {
-        self.probe().await?;
-        Ok(inspect::worth(&self.common).await)
+        inspect::worth(&self.common, self.probe().await).await
     }
 
     async fn close(&self) {
@@ -195,7 +193,7 @@ mod tests {
     use std::time::Duration;
 
     use rcgen::{CertifiedKey, generate_simple_self_signed};
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpSocket};
     use tokio_rustls::TlsAcceptor;
     use tokio_rustls::rustls::ServerConfig;
     use tokio_rustls::rustls::crypto::ring;
@@ -241,7 +239,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_proxy_that_is_not_there_is_down_for_each_event_and_told_by_its_address() {
-        let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+        // Held without listening, so that nobody listens there.
+        let held = TcpSocket::new_v4().unwrap();
+        held.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let port = held.local_addr().unwrap().port();
         let sink = sink(format!("rocketmq://127.0.0.1:{port}"));
         let events: Vec<Event> = (0..3).map(|_| Event::new("t", "T", "{}")).collect();
         for answer in sink.publish(&events).await {

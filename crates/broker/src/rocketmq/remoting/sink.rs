@@ -327,13 +327,11 @@ impl Sink for RocketMqRemoting {
     }
 
     async fn inspect(&self) -> Result<Inspection, Refusal> {
-        self.probe().await.inspect_err(|_| self.common.gate.press(None))?;
-        Ok(inspect::inspect(&self.common).await)
+        inspect::inspect(&self.common, self.probe().await).await
     }
 
     async fn worth(&self) -> Result<Inspection, Refusal> {
-        self.probe().await?;
-        Ok(inspect::worth(&self.common).await)
+        inspect::worth(&self.common, self.probe().await).await
     }
 
     async fn close(&self) {
