@@ -23,7 +23,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use self::grave::Grave;
-use self::member::Member;
+use self::member::{Member, is_full};
 use super::access::Cluster;
 use super::part::{Arrival, Part, Same};
 use super::{Access, wire};
@@ -223,21 +223,25 @@ impl Same for OwnedMessage {
             && (self.key(), self.payload()) == (other.key(), other.payload())
             && headers(self) == headers(other)
     }
+
+    fn bytes(&self) -> usize {
+        self.key().map_or(0, <[u8]>::len) + self.payload().map_or(0, <[u8]>::len)
+    }
 }
 
 impl State {
-    /// Puts in what came. Returns how many of its partition are not ended and, if its offsets went
+    /// Puts in what came. Returns whether enough of its partition waits and, if its offsets went
     /// back, the one that was expected; nothing if the partition is not ours.
-    fn arrive(&mut self, place: &Place, record: OwnedMessage) -> Option<(usize, Option<i64>)> {
+    fn arrive(&mut self, place: &Place, record: OwnedMessage) -> Option<(bool, Option<i64>)> {
         let part = self.parts.get_mut(place)?;
         let (offset, key) = (record.offset(), record.key().map(<[u8]>::to_vec));
         let Arrival { back_from, instead } = part.arrive(offset, key, record);
-        let waiting = part.len();
+        let full = is_full(part, self.most, 1);
         if instead {
             // What its holder has is not in the log any more: it ends nothing.
             self.drop_held(|held, at| held == place && at == offset);
         }
-        Some((waiting, back_from))
+        Some((full, back_from))
     }
 
     fn next(&mut self, now: Instant) -> Found {
@@ -387,8 +391,8 @@ mod tests {
         let (lost, kept) = (take(&mut state).unwrap(), take(&mut state).unwrap());
         let place = ("a".to_owned(), 0);
         let came = state.arrive(&place, record("a", 0, 5, "another"));
-        assert_eq!(came, Some((2, Some(7))));
-        assert_eq!(state.arrive(&place, record("a", 0, 6, "{}")), Some((2, None)));
+        assert_eq!(came, Some((false, Some(7))));
+        assert_eq!(state.arrive(&place, record("a", 0, 6, "{}")), Some((false, None)));
         assert!(state.end(lost.handle).is_err() && state.held(lost.handle).is_none());
         assert!(state.end(kept.handle).is_ok(), "it is there as it was");
         assert_eq!(take(&mut state).unwrap().origin, "a/0/5");

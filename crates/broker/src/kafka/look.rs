@@ -143,7 +143,9 @@ impl Look {
     }
 
     /// A look offers nothing, so nothing of it may have arrived.
+    /// Judges a look that failed. The next one is by a fresh client: this one may not find back.
     fn failed(&self, error: RDKafkaErrorCode) -> Refusal {
+        self.close();
         match refusal(error, &self.cluster.hosts) {
             Refusal::Unknown(cause) => Refusal::Down(cause),
             refusal => refusal,

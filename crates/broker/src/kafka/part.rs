@@ -19,6 +19,8 @@ pub(super) struct Part<T> {
     /// Where the group is to go on; known when something came, or from its mark.
     position: Option<i64>,
     entries: BTreeMap<i64, Entry<T>>,
+    /// How large the entries are together.
+    bytes: usize,
     /// Ended by an earlier holder, and not come again yet.
     ended: BTreeSet<i64>,
     /// Whether the group has to be told.
@@ -29,6 +31,8 @@ pub(super) struct Part<T> {
 pub(super) trait Same {
     /// Tells whether it is the very same.
     fn is(&self, other: &Self) -> bool;
+    /// Returns how many bytes it has.
+    fn bytes(&self) -> usize;
 }
 
 /// What an arrival did beside being put in.
@@ -63,7 +67,7 @@ impl<T: Same> Part<T> {
             Some(Mark { offset, ended }) => (Some(offset), ended),
             None => (None, BTreeSet::new()),
         };
-        Part { position, entries: BTreeMap::new(), ended, changed: false }
+        Part { position, entries: BTreeMap::new(), bytes: 0, ended, changed: false }
     }
 
     /// Puts in what came, unless it is ended or here already.
@@ -81,9 +85,11 @@ impl<T: Same> Part<T> {
         if self.entries.get(&offset).is_some_and(|entry| entry.what.is(&what)) {
             return Arrival { back_from, instead: false };
         }
+        self.bytes += what.bytes();
         let entry = Entry { key, what, attempt: 0, state: State::Waits };
-        let instead = self.entries.insert(offset, entry).is_some();
-        Arrival { back_from, instead }
+        let instead = self.entries.insert(offset, entry);
+        self.bytes -= instead.as_ref().map_or(0, |entry| entry.what.bytes());
+        Arrival { back_from, instead: instead.is_some() }
     }
 
     /// Hands out the first that may be; returns its offset, how often it was handed out, and it.
@@ -130,7 +136,10 @@ impl<T: Same> Part<T> {
 
     /// Ends what is in hand.
     pub(super) fn end(&mut self, offset: i64) {
-        self.changed |= self.entries.remove(&offset).is_some();
+        if let Some(entry) = self.entries.remove(&offset) {
+            self.bytes -= entry.what.bytes();
+            self.changed = true;
+        }
     }
 
     /// Lets what is in hand come again.
@@ -143,6 +152,11 @@ impl<T: Same> Part<T> {
     /// Returns how many are not ended.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Returns how many bytes those have that are not ended.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Tells whether no more should come: what is ended could not be remembered.
@@ -179,6 +193,10 @@ mod tests {
     impl Same for usize {
         fn is(&self, other: &usize) -> bool {
             self == other
+        }
+
+        fn bytes(&self) -> usize {
+            *self
         }
     }
 
@@ -260,6 +278,20 @@ mod tests {
         }
         let all: Vec<_> = std::iter::from_fn(|| take(&mut part)).collect();
         assert_eq!(all, (0..104).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn bytes_are_those_of_what_is_not_ended() {
+        let mut part = part(&["a", "b", "c", "d"]);
+        assert_eq!(part.bytes(), 1 + 2 + 3);
+        while take(&mut part).is_some() {}
+        part.end(12);
+        part.end(12);
+        assert_eq!(part.bytes(), 1 + 3);
+        part.arrive(11, None, 1);
+        assert_eq!(part.bytes(), 1 + 3, "it was here already");
+        part.arrive(11, None, 7);
+        assert_eq!(part.bytes(), 7 + 3, "another stands there now");
     }
 
     #[test]

@@ -236,7 +236,9 @@ fn route(written: &written::Route, problems: &mut Problems) -> Option<Route> {
     let durability = written.durability.as_ref().map(class);
     let lag_limit = written.lag_limit.as_ref().and_then(|_| {
         need.read("lag_limit", &written.lag_limit, |limit| match limit {
-            0 => Err("it must be at least 1; without the key, no consumer is waited for".to_owned()),
+            0 => {
+                Err("it must be at least 1; without the key, no consumer is waited for".to_owned())
+            }
             limit => Ok(*limit),
         })
     });

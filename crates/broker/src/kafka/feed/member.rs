@@ -10,7 +10,7 @@ use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
-use rdkafka::message::{BorrowedMessage, Message};
+use rdkafka::message::{BorrowedMessage, Message, OwnedMessage};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use tokio::sync::oneshot;
 
@@ -28,8 +28,15 @@ const POLL: Duration = Duration::from_millis(50);
 const GATHER: Duration = Duration::from_millis(20);
 /// How long to rest before the group is joined anew.
 const REST: Duration = Duration::from_secs(1);
-/// How many times as many as may be in hand may wait, in each partition.
+/// How long after its brokers were out of reach a member may be without partitions before a fresh
+/// one takes its place: the library sometimes finds no broker any more, though they are back.
+const ASTRAY: Duration = Duration::from_secs(20);
+/// How many times as many as may be in hand may wait in each partition, and how many at the least:
+/// to let no more come throws away what is on its way, which then has to be read again.
 const BEHIND: usize = 4;
+const ENOUGH: usize = 1024;
+/// How many bytes may wait in each partition; the one that comes on top is let in.
+const BYTES: usize = 8 << 20;
 
 /// A running thread.
 pub(super) struct Member(oneshot::Receiver<()>);
@@ -78,26 +85,29 @@ fn run(shared: &Arc<Shared>, config: &ClientConfig, subscription: &Subscription)
             return thread::sleep(REST);
         }
     };
-    let mut told = Instant::now();
+    let (mut told, mut away) = (Instant::now(), None);
     let mut paused = Vec::new();
-    while !closed(shared) {
+    while !closed(shared) && !is_astray(&consumer, &mut away) {
         let mut full = false;
         match consumer.poll(POLL) {
             None => {}
-            Some(Ok(record)) => full = arrive(shared, &record) >= subscription.most.max(1) * BEHIND,
+            Some(Ok(record)) => full = arrive(shared, &record),
             Some(Err(KafkaError::MessageConsumptionFatal(code))) => {
                 trouble(shared, judge(code, subscription));
                 break;
             }
             Some(Err(error)) => {
                 if let Some(code) = error.rdkafka_error_code().filter(|code| is_trouble(*code)) {
+                    if code == RDKafkaErrorCode::AllBrokersDown {
+                        away.get_or_insert_with(Instant::now);
+                    }
                     trouble(shared, judge(code, subscription));
                 }
             }
         }
         if full || told.elapsed() >= GATHER {
             tell(shared, &consumer, None, CommitMode::Async);
-            balance(shared, &consumer, &mut paused, subscription.most);
+            balance(shared, &consumer, &mut paused);
             told = Instant::now();
         }
     }
@@ -105,11 +115,24 @@ fn run(shared: &Arc<Shared>, config: &ClientConfig, subscription: &Subscription)
     // Dropping it leaves the group.
 }
 
-/// Puts in what came; returns how many of its partition are not ended.
-fn arrive(shared: &Shared, record: &BorrowedMessage<'_>) -> usize {
+/// Tells whether a member whose brokers were out of reach has not found its way back.
+fn is_astray(consumer: &BaseConsumer<Context>, away: &mut Option<Instant>) -> bool {
+    if away.is_none_or(|since| since.elapsed() < ASTRAY) {
+        return false;
+    }
+    *away = None;
+    let alone = consumer.assignment().is_ok_and(|parts| parts.count() == 0);
+    if alone {
+        tracing::info!("the group is joined anew: its brokers were out of reach");
+    }
+    alone
+}
+
+/// Puts in what came; tells whether enough of its partition waits.
+fn arrive(shared: &Shared, record: &BorrowedMessage<'_>) -> bool {
     let place = (record.topic().to_owned(), record.partition());
     let arrived = shared.state().arrive(&place, record.detach());
-    let Some((waiting, back_from)) = arrived else { return 0 };
+    let Some((is_full, back_from)) = arrived else { return false };
     if let Some(expected) = back_from {
         tracing::warn!(
             topic = place.0,
@@ -121,7 +144,7 @@ fn arrive(shared: &Shared, record: &BorrowedMessage<'_>) -> usize {
         );
     }
     shared.ready.notify_waiters();
-    waiting
+    is_full
 }
 
 /// Tells the group what is ended: of all partitions, or of those that go.
@@ -156,22 +179,23 @@ fn untold(shared: &Shared, marks: &TopicPartitionList) {
     }
 }
 
+/// Tells whether enough of a partition waits, or a half of that, for whoever may have so many in
+/// hand. More could not be remembered once it is ended.
+pub(super) fn is_full(part: &Part<OwnedMessage>, most: usize, parts: usize) -> bool {
+    let many = ENOUGH.max(most * BEHIND) / parts;
+    part.len() >= many || part.bytes() >= BYTES / parts || part.is_wide()
+}
+
 /// Lets no more come of partitions of which enough waits.
-fn balance(
-    shared: &Shared,
-    consumer: &BaseConsumer<Context>,
-    paused: &mut Vec<Place>,
-    most: usize,
-) {
-    let (full, room) = (most.max(1) * BEHIND, most.max(1) * BEHIND / 2);
+fn balance(shared: &Shared, consumer: &BaseConsumer<Context>, paused: &mut Vec<Place>) {
     let (mut stop, mut go) = (TopicPartitionList::new(), TopicPartitionList::new());
     let state = shared.state();
     paused.retain(|place| state.parts.contains_key(place));
     for (place, part) in &state.parts {
         let is_paused = paused.contains(place);
-        if !is_paused && (part.len() >= full || part.is_wide()) {
+        if !is_paused && is_full(part, state.most, 1) {
             stop.add_partition(&place.0, place.1);
-        } else if is_paused && part.len() <= room && !part.is_wide() {
+        } else if is_paused && !is_full(part, state.most, 2) {
             go.add_partition(&place.0, place.1);
         }
     }
@@ -245,7 +269,11 @@ fn config(cluster: &Cluster, subscription: &Subscription) -> ClientConfig {
         ("topic.metadata.refresh.interval.ms", "10000".to_owned()),
         ("queued.min.messages", "1000".to_owned()),
         ("queued.max.messages.kbytes", "16384".to_owned()),
+        // Whatever is read beyond a pause is read again.
+        ("fetch.message.max.bytes", "131072".to_owned()),
         ("fetch.wait.max.ms", "100".to_owned()),
+        // The usual second after a full queue would be one after every pause.
+        ("fetch.queue.backoff.ms", "5".to_owned()),
     ];
     for (name, value) in set {
         config.set(name, value);
@@ -302,5 +330,32 @@ impl ConsumerContext for Context {
         if result.is_err() {
             untold(&self.shared, marks);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kafka::Access;
+
+    #[test]
+    fn a_member_without_partitions_is_replaced_some_time_after_its_brokers_were_away() {
+        let access = Access { url: "kafka://127.0.0.1:1".to_owned(), user: None };
+        let cluster = Cluster::new(&access).unwrap();
+        let subscription = Subscription::new("group", &["a"]);
+        let shared = Arc::new(Shared::new(1));
+        let context = Context { shared, timeout: subscription.timeout };
+        let consumer: BaseConsumer<Context> =
+            config(&cluster, &subscription).create_with_context(context).unwrap();
+        let before = |time| Instant::now().checked_sub(time).unwrap();
+        assert!(!is_astray(&consumer, &mut None), "they were never away");
+        let mut away = Some(before(ASTRAY / 2));
+        assert!(!is_astray(&consumer, &mut away) && away.is_some());
+        assert!(is_astray(&consumer, &mut Some(before(ASTRAY))));
+        let mut parts = TopicPartitionList::new();
+        parts.add_partition("a", 0);
+        consumer.assign(&parts).unwrap();
+        let mut away = Some(before(ASTRAY));
+        assert!(!is_astray(&consumer, &mut away) && away.is_none(), "it is back");
     }
 }

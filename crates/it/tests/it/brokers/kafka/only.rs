@@ -11,6 +11,8 @@ use event::{
     Answer, Cause, Code, Delivery, Durability, Event, EventId, Feed, Gauge, Grade, Nack, Refusal,
     Sink, Topics,
 };
+use futures_util::future::join_all;
+use it::quay::Quay;
 use it::quay::kafka::{KafkaQuay, own_with, shared};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
@@ -261,7 +263,10 @@ async fn an_ack_behind_an_open_event_outlasts_its_member() {
     first.close().await;
     let second = feed(&quay, &group, &topic);
     let mut again = BTreeSet::new();
-    for _ in 0..2 {
+    for round in 0..2 {
+        if round > 0 {
+            quay.restart().await.unwrap();
+        }
         let delivery = next(&second).await;
         again.insert(id(&delivery));
         second.ack(delivery.handle).await.expect("it was in hand");
@@ -360,6 +365,35 @@ async fn a_second_member_takes_over_what_the_first_leaves_and_stale_handles_end_
         come.insert(id(&delivery));
     }
     assert!(come.contains(&id(&held)), "what the first had comes to the second");
+}
+
+#[tokio::test]
+async fn every_group_goes_on_after_a_restart_of_its_broker() {
+    let quay = own_with(&[]).await;
+    let topic = quay.make(4, &[]).await.unwrap();
+    // The shortest session that a broker takes: it is over before the broker is back.
+    let lease = Duration::from_secs(6);
+    let joined = |n| {
+        let group = format!("group-{n}");
+        let subscription = Subscription { lease, ..Subscription::new(&group, &[&*topic]) };
+        KafkaFeed::new(&quay.access(), subscription).expect("they are right")
+    };
+    let feeds: Vec<_> = (0..20).map(joined).collect();
+    let sink = sink(&quay, manner());
+    for _ in 0..std::env::var("ROUNDS").map_or(2, |r| r.parse().unwrap()) {
+        let event = &events(&topic, 1, 1)[0];
+        bring(&sink, std::slice::from_ref(event)).await;
+        let taking = feeds.iter().map(|feed| async {
+            loop {
+                let delivery = next(feed).await;
+                feed.ack(delivery.handle).await.unwrap();
+                if id(&delivery) == event.id {
+                    return;
+                }
+            }
+        });
+        join_all(taking).await;
+    }
 }
 
 #[tokio::test]
