@@ -1,9 +1,9 @@
 //! What each response, and each way of getting none, is answered as.
 
-use std::net::TcpListener;
 use std::time::Duration;
 
 use event::{Code, Receipt, Refusal, Sink};
+use tokio::net::TcpSocket;
 
 use super::server::{Reply, Server, status, with};
 use super::{cause, event, kind, options, publish_one, sink};
@@ -95,9 +95,10 @@ async fn the_destinations_own_id_is_in_the_receipt() {
 
 #[tokio::test]
 async fn a_refused_connection_is_down() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", free.local_addr().unwrap());
-    drop(free);
+    // Held without listening, so that nobody listens there.
+    let held = TcpSocket::new_v4().unwrap();
+    held.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}", held.local_addr().unwrap());
     let http = Http::new(options(url)).unwrap();
     let answer = publish_one(&http, event()).await;
     assert_eq!(kind(&answer), ("down", Some(Code::SinkDown)));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
@@ -110,9 +110,12 @@ fn events(count: usize) -> Vec<Event> {
     (0..count).map(|n| Event::new("t", "T", "{}").key(format!("key-{n}"))).collect()
 }
 
-async fn nobody() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    listener.local_addr().unwrap().to_string()
+/// Holds an address without listening, so that nobody listens there.
+fn nobody() -> (TcpSocket, String) {
+    let held = TcpSocket::new_v4().unwrap();
+    held.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = held.local_addr().unwrap().to_string();
+    (held, address)
 }
 
 #[tokio::test]
@@ -132,7 +135,8 @@ async fn without_order_the_next_attempt_goes_to_another_broker() {
 #[tokio::test]
 async fn without_order_a_broker_that_is_not_there_is_passed_over() {
     let good = Fake::broker(true).await;
-    let names = Fake::names(&[&nobody().await, &good.address]).await;
+    let (_held, nobody) = nobody();
+    let names = Fake::names(&[&nobody, &good.address]).await;
     let sink = sink(&names.address, Shape::Normal);
     for _ in 0..4 {
         let answers = sink.publish(&events(3)).await;
@@ -144,7 +148,8 @@ async fn without_order_a_broker_that_is_not_there_is_passed_over() {
 #[tokio::test]
 async fn a_key_stays_with_its_broker_and_another_broker_goes_on() {
     let good = Fake::broker(true).await;
-    let names = Fake::names(&[&nobody().await, &good.address]).await;
+    let (_held, nobody) = nobody();
+    let names = Fake::names(&[&nobody, &good.address]).await;
     let sink = sink(&names.address, Shape::Fifo);
     let events = events(40);
     let answers = sink.publish(&events).await;
@@ -188,7 +193,8 @@ async fn a_new_route_is_asked_for_after_a_failure() {
 async fn another_name_server_is_asked_when_one_is_away_and_a_route_outlives_both() {
     let good = Fake::broker(true).await;
     let names = Fake::names(&[&good.address]).await;
-    let sink = sink(&format!("{},{}", nobody().await, names.address), Shape::Fifo);
+    let (_held, nobody) = nobody();
+    let sink = sink(&format!("{nobody},{}", names.address), Shape::Fifo);
     assert!(sink.publish(&events(1)).await[0].is_ok());
     drop(names);
     sink.routes.doubt("t");
