@@ -9,20 +9,26 @@ use it::session::Session;
 use it::world::need;
 use store::{Lane, Outbox, Setup, Strategy};
 
-const ROWS: i64 = 200_000;
+const ROWS: i64 = 20_000;
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn want() -> Want {
     Want { limit: 100, bytes: 1 << 20, lease: Duration::from_secs(600) }
 }
 
-async fn outbox(server: &str, strategy: Strategy) -> (Setup, Arc<dyn Outbox>, Arc<dyn Source>) {
+async fn outbox(url: &str, strategy: Strategy) -> (Setup, Arc<dyn Outbox>, Arc<dyn Source>) {
     let table = format!("t{:016x}", fastrand::u64(..));
-    let setup = Setup { table, strategy, ..Setup::new(need(server).detail("url")) };
+    let setup = Setup { table, strategy, ..Setup::new(url) };
     let outbox = store::open(&setup).await.unwrap();
     outbox.migrate().await.unwrap();
-    let topics = Topics::of(vec![("a.*".parse().unwrap(), true)]);
-    let lane = outbox.lane(Lane { topics, order: Order::Hold });
+    let lane = lane(&outbox);
     (setup, outbox, lane)
+}
+
+fn lane(outbox: &Arc<dyn Outbox>) -> Arc<dyn Source> {
+    let topics = Topics::of(vec![("a.*".parse().unwrap(), true)]);
+    outbox.lane(Lane { topics, order: Order::Hold })
 }
 
 /// Puts rows down that have been due for a minute.
@@ -75,23 +81,113 @@ async fn the_backlog_of_another_lane_is_passed_once(server: &str) {
 }
 
 async fn passes_once(server: &str, strategy: Strategy) {
-    let (setup, outbox, lane) = outbox(server, strategy).await;
-    let mut session = Session::open(&setup.url).await.unwrap();
+    let server = need(server);
+    let mut host = Session::open(server.detail("url")).await.unwrap();
+    let own = format!("b{:016x}", fastrand::u64(..));
+    host.run(format!("CREATE DATABASE {own}")).await.unwrap();
+    let (base, _) = server.detail("url").rsplit_once('/').unwrap();
+    let url = format!("{base}/{own}");
+    let (setup, outbox, _) = outbox(&url, strategy).await;
+    outbox.close().await;
+    let mut session = Session::open(&url).await.unwrap();
+    if server.version.contains("MariaDB") {
+        session.run("SET GLOBAL userstat = 1").await.unwrap();
+    }
     delayed(&mut session, &setup.table, "b.x", ROWS).await;
     hot(&mut session, &setup.table, "b.x", ROWS / 5).await;
-    // As many claims as it takes to pass all of it.
-    let began = Instant::now();
+    let version = &server.version;
+    let (passing, more) = match session.is_postgres() {
+        true => count_apart(&setup, &mut session, version).await,
+        false => count_along(&setup, &mut session, version).await,
+    };
+    session.close().await.unwrap();
+    let drop = if host.is_postgres() { " WITH (FORCE)" } else { "" };
+    host.run(format!("DROP DATABASE {own}{drop}")).await.unwrap();
+    assert!(passing >= ROWS + ROWS / 5, "{passing} rows were read to pass the backlog");
+    assert!(more < ROWS / 4, "{more} rows were read after {passing}: the backlog was read again");
+}
+
+/// Counts the rows that are read to pass a backlog, and those that are read once it is passed,
+/// where sessions tell that at their end: one relay passes it; another does too, and goes on.
+async fn count_apart(setup: &Setup, session: &mut Session, version: &str) -> (i64, i64) {
+    let before = read(session, version, &setup.table).await;
+    let (outbox, lane) = pass(setup).await;
+    lane.release().await.unwrap();
+    outbox.close().await;
+    let passed = read(session, version, &setup.table).await;
+    let (outbox, lane) = pass(setup).await;
+    find(&lane, session, &setup.table).await;
+    outbox.close().await;
+    let passing = passed - before;
+    (passing, read(session, version, &setup.table).await - passed - passing)
+}
+
+/// Counts the same where every statement tells at once. There, what is new is read again until no
+/// transaction can have been open at the first look.
+async fn count_along(setup: &Setup, session: &mut Session, version: &str) -> (i64, i64) {
+    let before = read(session, version, &setup.table).await;
+    let (outbox, lane) = pass(setup).await;
+    let until = Instant::now() + PATIENCE;
+    let mut passed = read(session, version, &setup.table).await;
+    loop {
+        assert_eq!(lane.claim(&want()).await.unwrap(), []);
+        let now = read(session, version, &setup.table).await;
+        let again = now - std::mem::replace(&mut passed, now);
+        if again < ROWS / 4 {
+            break;
+        }
+        assert!(Instant::now() < until, "every claim reads {again} rows");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    find(&lane, session, &setup.table).await;
+    outbox.close().await;
+    (passed - before, read(session, version, &setup.table).await - passed)
+}
+
+/// Puts rows of the lane's own down, and takes them all.
+async fn find(lane: &Arc<dyn Source>, session: &mut Session, table: &str) {
+    delayed(session, table, "a.x", 40).await;
+    hot(session, table, "a.x", 40).await;
+    assert_eq!(drain(lane).await, 80);
+}
+
+/// Opens a lane and makes as many claims as it takes to pass all of another's.
+async fn pass(setup: &Setup) -> (Arc<dyn Outbox>, Arc<dyn Source>) {
+    let outbox = store::open(setup).await.unwrap();
+    let lane = lane(&outbox);
     for _ in 0..6 {
         assert_eq!(lane.claim(&want()).await.unwrap(), []);
     }
-    let passing = began.elapsed();
-    delayed(&mut session, &setup.table, "a.x", 40).await;
-    hot(&mut session, &setup.table, "a.x", 40).await;
-    let began = Instant::now();
-    assert_eq!(drain(&lane).await, 80);
-    let took = began.elapsed();
-    assert!(took < passing, "the backlog was read again: in {took:?}, after {passing:?}");
-    outbox.close().await;
+    (outbox, lane)
+}
+
+/// Returns how many rows of an outbox the server has read for everybody else in this database.
+async fn read(session: &mut Session, version: &str, table: &str) -> i64 {
+    const MARIADB: &str = "SELECT CAST(COALESCE(SUM(rows_read), 0) AS SIGNED) \
+        FROM information_schema.table_statistics \
+        WHERE table_schema = DATABASE() AND table_name IN";
+    const MYSQL: &str = "SELECT CAST(COALESCE(SUM(count_fetch), 0) AS SIGNED) \
+        FROM performance_schema.table_io_waits_summary_by_table \
+        WHERE object_schema = DATABASE() AND object_name IN";
+    const OTHERS: &str = "SELECT count(*) FROM pg_stat_activity \
+        WHERE datname = current_database() AND backend_type = 'client backend' \
+            AND pid <> pg_backend_pid()";
+    let tables = format!("('{table}', '{table}_later')");
+    if !session.is_postgres() {
+        let sum = if version.contains("MariaDB") { MARIADB } else { MYSQL };
+        return session.number(format!("{sum} {tables}")).await.unwrap();
+    }
+    // A session tells what it has read at its end, and only then is no longer seen.
+    let until = Instant::now() + PATIENCE;
+    while session.number(OTHERS).await.unwrap() > 0 {
+        assert!(Instant::now() < until, "somebody stays connected");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let sum = format!(
+        "SELECT ((SELECT sum(seq_tup_read) FROM pg_stat_user_tables WHERE relname IN {tables}) \
+         + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname IN {tables}))::bigint"
+    );
+    session.number(sum).await.unwrap()
 }
 
 servers!(the_backlog_of_another_lane_is_passed_once);
@@ -107,7 +203,7 @@ async fn postgres_whose_relays_compete_finds_rows_in_a_passed_backlog_that_were_
 }
 
 async fn finds_late(strategy: Strategy) {
-    let (setup, outbox, lane) = outbox("postgres", strategy).await;
+    let (setup, outbox, lane) = outbox(need("postgres").detail("url"), strategy).await;
     let (url, table) = (&setup.url, &setup.table);
     let mut early = Session::open(url).await.unwrap();
     early.run("BEGIN").await.unwrap();
