@@ -25,13 +25,16 @@ pub struct Rules {
     pub timeout: &'static str,
     /// Further lines of `[outbox.orders]`.
     pub outbox: &'static str,
+    /// Further lines of its `[[route]]`.
+    pub route: &'static str,
     /// The lines of `[policy]`.
     pub policy: &'static str,
 }
 
 impl Default for Rules {
     fn default() -> Rules {
-        Rules { lease: "2s", timeout: "900ms", outbox: "", policy: "backoff = \"200ms\"" }
+        let policy = "backoff = \"200ms\"";
+        Rules { lease: "2s", timeout: "900ms", outbox: "", route: "", policy }
     }
 }
 
@@ -127,12 +130,12 @@ impl Site {
 }
 
 fn config_of(url: &str, sink: &str, topic: &str, rules: &Rules) -> Result<String> {
-    let Rules { lease, timeout, outbox, policy } = rules;
+    let Rules { lease, timeout, outbox, route, policy } = rules;
     let mut text = String::new();
     writeln!(text, "[outbox.orders]\nurl = \"{url}\"")?;
     writeln!(text, "lease = \"{lease}\"\nidle = \"200ms\"\n{outbox}")?;
     writeln!(text, "[sink.stock]\n{sink}\ntimeout = \"{timeout}\"")?;
-    writeln!(text, "[[route]]\ntopic = \"{topic}\"\nsink = \"stock\"")?;
+    writeln!(text, "[[route]]\ntopic = \"{topic}\"\nsink = \"stock\"\n{route}")?;
     writeln!(text, "[policy]\nrest = \"200ms\"\n{policy}")?;
     writeln!(text, "[admin]\noff = true")?;
     Ok(text)

@@ -1,5 +1,6 @@
 //! Every broker keeps the promises of a sink and of a feed, on the real thing, and its own.
 
+mod brake;
 mod http;
 mod journey;
 mod kafka;

@@ -80,6 +80,7 @@ async fn an_event_that_kills_the_relay_ends_dead_while_everything_else_flows() {
         timeout: "400ms",
         outbox: "batch = 20",
         policy: "attempts = 4\nbackoff = \"100ms\"",
+        ..Rules::default()
     };
     let before = site.put(10, 5).await.unwrap();
     let poison = Event::new("order.paid", "OrderPaid", "poison").key("poison");

@@ -1,0 +1,77 @@
+//! A relay whose route allows consumers to be only so far behind waits for them, on real brokers.
+
+use std::time::Duration;
+
+use broker::manner::{Manner, Subscription};
+use event::{Event, EventId};
+use it::quay::{Quay, kafka, nats, redis};
+use it::site::{Rules, Site};
+use tokio::time::{Instant, sleep};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+const LOOK: Duration = Duration::from_millis(200);
+
+#[tokio::test]
+async fn on_kafka() {
+    let quay = kafka::shared().await;
+    wait_for_consumers(&quay, &format!("kind = \"kafka\"\nurl = \"{}\"", quay.url)).await;
+}
+
+#[tokio::test]
+async fn on_nats() {
+    let quay = nats::shared().await;
+    wait_for_consumers(&quay, &format!("kind = \"nats\"\nurl = \"{}\"", quay.url)).await;
+}
+
+#[tokio::test]
+async fn on_redis() {
+    let quay = redis::shared().await;
+    wait_for_consumers(&quay, &format!("kind = \"redis\"\nurl = \"{}\"", quay.url)).await;
+}
+
+async fn wait_for_consumers(quay: &dyn Quay, sink: &str) {
+    let group = format!("group-{}", EventId::new());
+    let topic = quay.topic(&group).await.unwrap();
+    let events = |count: usize| -> Vec<Event> {
+        (0..count).map(|n| Event::new(&*topic, "Counted", "{}").key(n.to_string())).collect()
+    };
+    // A group that has begun, and is 30 behind.
+    let publisher = quay.sink(Manner::new("it")).await.unwrap();
+    assert!(publisher.publish(&events(31)).await.iter().all(Result::is_ok));
+    let feed = quay.feed(Subscription::new(&*group, &[&*topic])).await.unwrap();
+    let until = Instant::now() + PATIENCE;
+    let mut taken = 0;
+    while taken < 1 {
+        if let Ok(Some(delivery)) = feed.next(LOOK).await {
+            feed.ack(delivery.handle).await.unwrap();
+            taken += 1;
+        }
+        assert!(Instant::now() < until, "nothing comes");
+    }
+    feed.close().await;
+
+    let site = Site::new().await.unwrap();
+    let rules = Rules { route: "lag_limit = 10", timeout: "5s", lease: "15s", ..Rules::default() };
+    let mut relay = site.relay_to("relay", sink, &topic, &rules).unwrap();
+    // What is put before the first look may pass.
+    while !relay.log().contains("consumers-behind") {
+        site.outbox.put(&events(1), None).await.unwrap();
+        assert!(Instant::now() < until && !relay.has_ended().unwrap(), "{}", relay.log());
+        sleep(LOOK).await;
+    }
+    let before = site.counts().await.unwrap();
+    site.outbox.put(&events(20), None).await.unwrap();
+    sleep(5 * LOOK).await;
+    let counts = site.counts().await.unwrap();
+    assert_eq!((counts.sent, counts.pending()), (before.sent, before.pending() + 20));
+
+    let feed = quay.feed(Subscription::new(&*group, &[&*topic])).await.unwrap();
+    let all = counts.sent + counts.pending();
+    while site.counts().await.unwrap().sent < all {
+        assert!(Instant::now() < until, "{}", relay.log());
+        if let Ok(Some(delivery)) = feed.next(LOOK).await {
+            feed.ack(delivery.handle).await.unwrap();
+        }
+    }
+    feed.close().await;
+}
