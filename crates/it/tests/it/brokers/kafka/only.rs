@@ -263,10 +263,7 @@ async fn an_ack_behind_an_open_event_outlasts_its_member() {
     first.close().await;
     let second = feed(&quay, &group, &topic);
     let mut again = BTreeSet::new();
-    for round in 0..2 {
-        if round > 0 {
-            quay.restart().await.unwrap();
-        }
+    for _ in 0..2 {
         let delivery = next(&second).await;
         again.insert(id(&delivery));
         second.ack(delivery.handle).await.expect("it was in hand");
@@ -380,13 +377,17 @@ async fn every_group_goes_on_after_a_restart_of_its_broker() {
     };
     let feeds: Vec<_> = (0..20).map(joined).collect();
     let sink = sink(&quay, manner());
-    for _ in 0..std::env::var("ROUNDS").map_or(2, |r| r.parse().unwrap()) {
+    for restarts in 0..2 {
+        if restarts > 0 {
+            quay.restart().await.unwrap();
+        }
         let event = &events(&topic, 1, 1)[0];
         bring(&sink, std::slice::from_ref(event)).await;
         let taking = feeds.iter().map(|feed| async {
             loop {
                 let delivery = next(feed).await;
-                feed.ack(delivery.handle).await.unwrap();
+                // What was lost with the session comes again.
+                let _ = feed.ack(delivery.handle).await;
                 if id(&delivery) == event.id {
                     return;
                 }
