@@ -29,7 +29,7 @@ pub struct Gate {
     turns: tokio::sync::Mutex<()>,
 }
 
-/// The right of one batch to be the only one that waits for places.
+/// The right of one batch to be the only one with turns that waits for places.
 pub(crate) type Turn<'a> = tokio::sync::MutexGuard<'a, ()>;
 
 #[derive(Debug)]
@@ -65,7 +65,8 @@ impl Gate {
         Looking { gate: self, full: None }
     }
 
-    /// Waits for a turn. Batches get theirs in the order in which they ask.
+    /// Waits for a turn. Batches get theirs in the order in which they ask; one whose own answer
+    /// comes while it waits asks anew.
     pub(crate) async fn turn(&self) -> Turn<'_> {
         self.turns.lock().await
     }

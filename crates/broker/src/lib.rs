@@ -26,7 +26,7 @@ mod lines;
 pub mod manner;
 #[cfg(feature = "nats")]
 pub mod nats;
-#[cfg(any(feature = "nats", feature = "rocketmq"))]
+#[cfg(any(feature = "http", feature = "nats", feature = "rocketmq"))]
 mod percent;
 #[cfg(feature = "rabbitmq")]
 pub mod rabbitmq;

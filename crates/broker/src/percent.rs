@@ -1,21 +1,28 @@
 //! Percent-encoding as the CloudEvents bindings want it for header values.
 
+#[cfg(any(test, feature = "http", feature = "nats"))]
+use std::borrow::Cow;
+
 /// Encodes a value: everything but printable ASCII, and of that space, double quote and percent,
 /// becomes percent-encoded UTF-8.
-#[cfg(any(test, feature = "nats"))]
-pub(crate) fn encode(text: &str) -> String {
+#[cfg(any(test, feature = "http", feature = "nats"))]
+pub(crate) fn encode(text: &str) -> Cow<'_, str> {
+    let plain = |byte| matches!(byte, 0x21..=0x7e) && byte != b'"' && byte != b'%';
+    if text.bytes().all(plain) {
+        return Cow::Borrowed(text);
+    }
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
-        match byte {
-            b'"' | b'%' => out.push_str(&format!("%{byte:02X}")),
-            0x21..=0x7e => out.push(char::from(byte)),
-            _ => out.push_str(&format!("%{byte:02X}")),
+        match plain(byte) {
+            true => out.push(char::from(byte)),
+            false => out.push_str(&format!("%{byte:02X}")),
         }
     }
-    out
+    Cow::Owned(out)
 }
 
 /// Decodes a value. What is not encoded stays as it is; what decodes to no UTF-8 is mended.
+#[cfg(any(test, feature = "nats", feature = "rocketmq"))]
 pub(crate) fn decode(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -34,6 +41,19 @@ pub(crate) fn decode(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_are_encoded_as_the_bindings_ask() {
+        let cases = [
+            ("plain-~!$&'()", "plain-~!$&'()"),
+            ("a b\"c%d", "a%20b%22c%25d"),
+            ("Euro € 😀", "Euro%20%E2%82%AC%20%F0%9F%98%80"),
+            ("\r\n\u{7f}", "%0D%0A%7F"),
+        ];
+        for (text, encoded) in cases {
+            assert_eq!(encode(text), encoded);
+        }
+    }
 
     #[test]
     fn what_was_encoded_comes_out_and_what_is_not_encoded_stays() {

@@ -6,12 +6,17 @@
 //! two of them comes on top. Whoever does not tell a lag is not braked.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use event::{Answer, Cause, Code, Event, Gauge, Inspection, Refusal, Sink};
+use event::{Answer, Cause, Code, Event, Gauge, Grade, Inspection, Refusal, Sink};
+use tokio::time::timeout;
 
-/// Of a hundred that a group may be behind: so few have to be left before more is published.
+/// How much of what a group may be behind is few enough to go on.
 const ENOUGH: f64 = 0.8;
+
+/// How long a look may take while a lane rests.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A sink that publishes only while the groups of its destination keep up.
 pub struct Braked {
@@ -39,6 +44,10 @@ impl Braked {
         let lags = seen.levels.iter().filter(|level| level.gauge == Gauge::Lag);
         let most = lags.max_by(|one, other| one.value.total_cmp(&other.value));
         let mut behind = self.behind();
+        let untold = seen.findings.iter().any(|it| it.what == "lag" && it.grade > Grade::Good);
+        if behind.is_some() && untold {
+            return;
+        }
         let limit = self.limit as f64;
         let allowed = if behind.is_some() { limit * ENOUGH } else { limit };
         *behind = most.filter(|level| level.value > allowed).map(|level| {
@@ -61,12 +70,14 @@ impl Sink for Braked {
     async fn probe(&self) -> Result<(), Refusal> {
         self.sink.probe().await?;
         if self.free().is_err() {
-            self.inspect().await?;
+            // One that takes longer tells nothing new.
+            timeout(PATIENCE, self.inspect()).await.unwrap_or(Err(Refusal::Held))?;
         }
         self.free()
     }
 
-    /// A look that fails tells nothing new: what was known still counts.
+    /// A look that fails, or says that not all of the lag was told, is no news: what was known
+    /// still counts.
     async fn inspect(&self) -> Result<Inspection, Refusal> {
         let seen = self.sink.inspect().await?;
         self.learn(&seen);
@@ -84,13 +95,13 @@ impl Sink for Braked {
 
 #[cfg(test)]
 mod tests {
-    use event::{Durability, Level, Receipt};
+    use event::{Durability, Finding, Level, Receipt};
 
     use super::*;
 
     /// A destination whose group is as far behind as the test says; it may not tell.
     #[derive(Default)]
-    struct Fake(Mutex<Option<f64>>);
+    struct Fake(Mutex<Option<f64>>, Mutex<bool>);
 
     impl Fake {
         fn lag(&self, lag: Option<f64>) {
@@ -115,6 +126,10 @@ mod tests {
                 Level { gauge, topic, group, value }
             };
             let mut seen = Inspection::of(Durability::Durable);
+            if *self.1.lock().unwrap() {
+                seen.findings.push(Finding::new(Grade::Warn, "lag", "not all was told"));
+                return Ok(seen);
+            }
             seen.levels = vec![
                 level(Gauge::Lag, "idle", 0.0),
                 level(Gauge::Lag, "stock", value),
@@ -164,6 +179,10 @@ mod tests {
         assert!(sink.probe().await.is_err(), "it would stop again at once");
         fake.lag(None);
         assert!(sink.probe().await.is_err() && !goes(&sink).await, "nobody said otherwise");
+        fake.lag(Some(0.0));
+        *fake.1.lock().unwrap() = true;
+        assert!(sink.probe().await.is_err() && !goes(&sink).await, "the lag was not told");
+        *fake.1.lock().unwrap() = false;
         fake.lag(Some(80.0));
         sink.probe().await.unwrap();
         assert!(goes(&sink).await);

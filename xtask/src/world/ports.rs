@@ -93,13 +93,14 @@ mod tests {
 
     #[test]
     fn a_port_is_free_again_when_its_holder_is_gone() {
-        let ports = Ports::<1>::reserve().unwrap();
-        let [port] = ports.numbers;
-        drop(ports);
-        // Another test may have it by now, but then not for long.
-        while mark(port).is_err() {
-            std::thread::yield_now();
-        }
+        let free_again = || {
+            let ports = Ports::<1>::reserve().unwrap();
+            let [port] = ports.numbers;
+            drop(ports);
+            mark(port).is_ok()
+        };
+        // Another test may have one of them by now, but not each.
+        assert!((0..10).any(|_| free_again()));
     }
 
     #[test]

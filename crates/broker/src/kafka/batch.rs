@@ -122,10 +122,14 @@ impl<'a> Batch<'a> {
         }
         loop {
             let progress = self.live.watch().progress();
-            let (error, back) = match self.live.producer().send(record) {
-                Ok(()) => return Ok(()),
-                Err(failed) => failed,
+            let sent = match self.live.give() {
+                Some((producer, _giving)) => producer.send(record),
+                None => {
+                    record.delivery_opaque.take_back();
+                    return Err(Refusal::Held);
+                }
             };
+            let Err((error, back)) = sent else { return Ok(()) };
             let full = error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull);
             if full && self.open().is_ok() {
                 tokio::select! {

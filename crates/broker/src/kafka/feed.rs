@@ -225,7 +225,10 @@ impl Same for OwnedMessage {
     }
 
     fn bytes(&self) -> usize {
-        self.key().map_or(0, <[u8]>::len) + self.payload().map_or(0, <[u8]>::len)
+        let headers = self.headers().into_iter().flat_map(Headers::iter);
+        let headers = headers.map(|it| it.key.len() + it.value.map_or(0, <[u8]>::len));
+        let rest = [self.key(), self.payload()].into_iter().flatten().map(<[u8]>::len);
+        headers.chain(rest).sum()
     }
 }
 

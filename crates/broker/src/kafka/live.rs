@@ -36,6 +36,9 @@ pub(super) struct Live {
     topics: Mutex<HashMap<String, Option<Instant>>>,
     /// Whether each event goes in a batch of its own.
     pub(super) alone: bool,
+    /// Held while an event is handed over, and while all is given up: an event that came between
+    /// the two would arrive without those before it.
+    giving: Mutex<()>,
 }
 
 impl Live {
@@ -50,7 +53,8 @@ impl Live {
         let made = config.create_with_context(Watch::default());
         let producer = made.map_err(|error| Refusal::Down(setting(&error)))?;
         let (topics, hosts) = (Mutex::default(), hosts.to_owned());
-        let live = Arc::new(Live { producer: Some(producer), hosts, topics, alone });
+        let (producer, giving) = (Some(producer), Mutex::default());
+        let live = Arc::new(Live { producer, hosts, topics, alone, giving });
         let asked = Arc::clone(&live);
         let left = until.saturating_duration_since(Instant::now());
         let reached = aside(move || asked.client().fetch_cluster_id(left).is_some());
@@ -90,8 +94,15 @@ impl Live {
         !state.cut && !state.failed && !state.down && state.refused.is_none()
     }
 
+    /// Returns the producer for one event, unless it may be given none any more.
+    pub(super) fn give(&self) -> Option<(&ThreadedProducer<Watch>, MutexGuard<'_, ()>)> {
+        let giving = self.giving.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_fit().then(|| (self.producer(), giving))
+    }
+
     /// Gives up all that is in it. What is out is answered soon after.
     pub(super) fn purge(&self) {
+        let _giving = self.giving.lock().unwrap_or_else(PoisonError::into_inner);
         self.watch().state().failed = true;
         self.producer().purge(PurgeConfig::default().queue().inflight().non_blocking());
     }

@@ -84,17 +84,31 @@ impl Look {
         published: &[String],
     ) -> Result<(Inspection, Shapes, BTreeSet<String>), Refusal> {
         let admin = self.admin()?;
-        let (asked, timeout) = (Arc::clone(&admin), self.timeout);
+        let judged = self.judged_by(&admin, leads, published).await;
+        judged.map_err(|error| {
+            // It may not find back to its cluster: the next look is by another.
+            self.let_go(admin);
+            self.failed(error)
+        })
+    }
+
+    async fn judged_by(
+        &self,
+        admin: &Arc<Admin>,
+        leads: &Leads,
+        published: &[String],
+    ) -> Result<(Inspection, Shapes, BTreeSet<String>), RDKafkaErrorCode> {
+        let (asked, timeout) = (Arc::clone(admin), self.timeout);
         let told = aside(move || asked.inner().fetch_metadata(None, timeout));
         let told = told.await.unwrap_or(Err(KafkaError::Canceled)).map_err(|error| code(&error));
-        let shapes = Shapes::read(&told.map_err(|error| self.failed(error))?);
+        let shapes = Shapes::read(&told?);
         let topics = shapes.led_to(leads, published);
         let (there, missing): (Vec<_>, Vec<_>) =
             topics.iter().partition(|topic| shapes.replicas(topic).is_some());
         let mut kept = Vec::new();
         for page in there.chunks(PAGE) {
             let asked: Vec<_> = page.iter().map(|topic| ResourceSpecifier::Topic(topic)).collect();
-            let told = self.settings(&admin, &asked).await.map_err(|error| self.failed(error))?;
+            let told = self.settings(admin, &asked).await?;
             let each = page.iter().zip(&told);
             kept.extend(each.map(|(topic, told)| {
                 Kept::of_topic(topic, shapes.replicas(topic).unwrap_or_default(), told.as_ref())
@@ -104,7 +118,7 @@ impl Look {
             // Each broker is asked by itself; one stands for all.
             let asked = shapes.brokers.keys().map(|id| ResourceSpecifier::Broker(*id));
             let asked: Vec<_> = asked.take(1).collect();
-            let told = self.settings(&admin, &asked).await.map_err(|error| self.failed(error))?;
+            let told = self.settings(admin, &asked).await?;
             kept.extend(told.iter().map(|told| Kept::of_broker(told.as_ref())));
         }
         Ok((judge(kept, &missing), shapes, topics))
@@ -113,9 +127,14 @@ impl Look {
     /// Ends the client that looks.
     pub(super) fn close(&self) {
         if let Some(admin) = self.kept().take() {
-            // The library waits for its threads, for which no caller has the time.
-            std::thread::spawn(move || drop(admin));
+            end(admin);
         }
+    }
+
+    /// Ends a client, and keeps it no longer.
+    fn let_go(&self, admin: Arc<Admin>) {
+        drop(self.kept().take_if(|kept| Arc::ptr_eq(kept, &admin)));
+        end(admin);
     }
 
     fn admin(&self) -> Result<Arc<Admin>, Refusal> {
@@ -143,9 +162,7 @@ impl Look {
     }
 
     /// A look offers nothing, so nothing of it may have arrived.
-    /// Judges a look that failed. The next one is by a fresh client: this one may not find back.
     fn failed(&self, error: RDKafkaErrorCode) -> Refusal {
-        self.close();
         match refusal(error, &self.cluster.hosts) {
             Refusal::Unknown(cause) => Refusal::Down(cause),
             refusal => refusal,
@@ -157,6 +174,11 @@ impl Drop for Look {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+/// Ends a client. The library waits for its threads, for which no caller has the time.
+fn end(admin: Arc<Admin>) {
+    std::thread::spawn(move || drop(admin));
 }
 
 fn code(error: &KafkaError) -> RDKafkaErrorCode {

@@ -27,7 +27,7 @@ pub(super) struct Part<T> {
     changed: bool,
 }
 
-/// What can be told from another that stood at the same offset.
+/// What stands at an offset: it can be told from another that stood there, and has a size.
 pub(super) trait Same {
     /// Tells whether it is the very same.
     fn is(&self, other: &Self) -> bool;

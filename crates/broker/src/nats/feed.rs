@@ -97,7 +97,7 @@ impl NatsFeed {
         }
         for (name, value) in [
             ("Postbox-Dead-Code", cause.code.to_string()),
-            ("Postbox-Dead-Detail", percent::encode(&cause.detail)),
+            ("Postbox-Dead-Detail", percent::encode(&cause.detail).into_owned()),
             ("Postbox-Dead-Group", group.clone()),
             ("Postbox-Dead-Origin", origin.clone()),
         ] {

@@ -46,6 +46,7 @@ fn the_default_file_is_a_config_that_means_exactly_the_defaults() {
     example.policy.limits.clear();
     assert_eq!(example.routes[0].outbox.take().as_deref(), Some("orders"));
     assert_eq!(example.routes[0].durability.take(), Some(Durability::BestEffort));
+    assert_eq!(example.routes[0].lag_limit.take(), Some(100_000));
     example.sinks.retain(|sink| sink.name == "stock");
     assert_eq!(example, small());
 }

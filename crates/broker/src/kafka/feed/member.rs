@@ -28,8 +28,9 @@ const POLL: Duration = Duration::from_millis(50);
 const GATHER: Duration = Duration::from_millis(20);
 /// How long to rest before the group is joined anew.
 const REST: Duration = Duration::from_secs(1);
-/// How long after its brokers were out of reach a member may be without partitions before a fresh
-/// one takes its place: the library sometimes finds no broker any more, though they are back.
+/// How long after its session could end a member whose brokers went out of reach may be without
+/// partitions before a fresh one takes its place: the library sometimes finds no broker any more,
+/// though they are back.
 const ASTRAY: Duration = Duration::from_secs(20);
 /// How many times as many as may be in hand may wait in each partition, and how many at the least:
 /// to let no more come throws away what is on its way, which then has to be read again.
@@ -87,7 +88,8 @@ fn run(shared: &Arc<Shared>, config: &ClientConfig, subscription: &Subscription)
     };
     let (mut told, mut away) = (Instant::now(), None);
     let mut paused = Vec::new();
-    while !closed(shared) && !is_astray(&consumer, &mut away) {
+    let patience = session(subscription) + ASTRAY;
+    while !closed(shared) && !is_astray(&consumer, &mut away, patience) {
         let mut full = false;
         match consumer.poll(POLL) {
             None => {}
@@ -115,15 +117,20 @@ fn run(shared: &Arc<Shared>, config: &ClientConfig, subscription: &Subscription)
     // Dropping it leaves the group.
 }
 
-/// Tells whether a member whose brokers were out of reach has not found its way back.
-fn is_astray(consumer: &BaseConsumer<Context>, away: &mut Option<Instant>) -> bool {
-    if away.is_none_or(|since| since.elapsed() < ASTRAY) {
+/// Tells whether a member whose brokers went out of reach has not found its way back.
+fn is_astray(
+    consumer: &BaseConsumer<Context>,
+    away: &mut Option<Instant>,
+    patience: Duration,
+) -> bool {
+    if away.is_none_or(|since| since.elapsed() < patience) {
         return false;
     }
-    *away = None;
     let alone = consumer.assignment().is_ok_and(|parts| parts.count() == 0);
     if alone {
         tracing::info!("the group is joined anew: its brokers were out of reach");
+    } else {
+        *away = None;
     }
     alone
 }
@@ -179,11 +186,11 @@ fn untold(shared: &Shared, marks: &TopicPartitionList) {
     }
 }
 
-/// Tells whether enough of a partition waits, or a half of that, for whoever may have so many in
-/// hand. More could not be remembered once it is ended.
-pub(super) fn is_full(part: &Part<OwnedMessage>, most: usize, parts: usize) -> bool {
-    let many = ENOUGH.max(most * BEHIND) / parts;
-    part.len() >= many || part.bytes() >= BYTES / parts || part.is_wide()
+/// Tells whether of a partition waits what is enough for whoever may have so many in hand, divided
+/// by `by`, or so much that it could not be remembered once it is ended.
+pub(super) fn is_full(part: &Part<OwnedMessage>, most: usize, by: usize) -> bool {
+    let many = ENOUGH.max(most * BEHIND) / by;
+    part.len() >= many || part.bytes() >= BYTES / by || part.is_wide()
 }
 
 /// Lets no more come of partitions of which enough waits.
@@ -253,10 +260,14 @@ fn judge(code: RDKafkaErrorCode, subscription: &Subscription) -> Refusal {
     }
 }
 
+/// Returns how long a member may be silent. Brokers take no less than 6 s with their usual settings.
+fn session(subscription: &Subscription) -> Duration {
+    subscription.lease.clamp(Duration::from_secs(6), Duration::from_secs(45))
+}
+
 fn config(cluster: &Cluster, subscription: &Subscription) -> ClientConfig {
     let mut config = cluster.config(subscription.timeout);
-    // Brokers take no less than 6 s with their usual settings.
-    let session = subscription.lease.as_millis().clamp(6000, 45_000);
+    let session = session(subscription).as_millis();
     let set = [
         ("group.id", subscription.group.clone()),
         ("enable.auto.commit", "false".to_owned()),
@@ -348,14 +359,15 @@ mod tests {
         let consumer: BaseConsumer<Context> =
             config(&cluster, &subscription).create_with_context(context).unwrap();
         let before = |time| Instant::now().checked_sub(time).unwrap();
-        assert!(!is_astray(&consumer, &mut None), "they were never away");
+        let is_astray = |away: &mut Option<Instant>| is_astray(&consumer, away, ASTRAY);
+        assert!(!is_astray(&mut None), "they were never away");
         let mut away = Some(before(ASTRAY / 2));
-        assert!(!is_astray(&consumer, &mut away) && away.is_some());
-        assert!(is_astray(&consumer, &mut Some(before(ASTRAY))));
+        assert!(!is_astray(&mut away) && away.is_some());
+        assert!(is_astray(&mut Some(before(ASTRAY))));
         let mut parts = TopicPartitionList::new();
         parts.add_partition("a", 0);
         consumer.assign(&parts).unwrap();
         let mut away = Some(before(ASTRAY));
-        assert!(!is_astray(&consumer, &mut away) && away.is_none(), "it is back");
+        assert!(!is_astray(&mut away) && away.is_none(), "it is back");
     }
 }

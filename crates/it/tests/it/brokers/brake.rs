@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use broker::manner::{Manner, Subscription};
-use event::{Event, EventId};
+use event::{Event, EventId, Listed, Status};
 use it::quay::{Quay, kafka, nats, redis};
 use it::site::{Rules, Site};
 use tokio::time::{Instant, sleep};
@@ -59,13 +59,16 @@ async fn wait_for_consumers(quay: &dyn Quay, sink: &str) {
         assert!(Instant::now() < until && !relay.has_ended().unwrap(), "{}", relay.log());
         sleep(LOOK).await;
     }
-    let before = site.counts().await.unwrap();
-    site.outbox.put(&events(20), None).await.unwrap();
+    let more = events(20);
+    site.outbox.put(&more, None).await.unwrap();
     sleep(5 * LOOK).await;
-    let counts = site.counts().await.unwrap();
-    assert_eq!((counts.sent, counts.pending()), (before.sent, before.pending() + 20));
+    let is_of_more = |row: &Listed| more.iter().any(|event| event.id == row.event.id);
+    let rows = site.rows().await.unwrap();
+    let waits = |row: &&Listed| is_of_more(row) && row.status != Status::Sent;
+    assert_eq!(rows.iter().filter(waits).count(), more.len());
 
     let feed = quay.feed(Subscription::new(&*group, &[&*topic])).await.unwrap();
+    let counts = site.counts().await.unwrap();
     let all = counts.sent + counts.pending();
     while site.counts().await.unwrap().sent < all {
         assert!(Instant::now() < until, "{}", relay.log());

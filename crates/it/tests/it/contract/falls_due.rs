@@ -71,9 +71,12 @@ async fn until_it_waits(session: &mut Session, table: &str) {
         "SELECT COUNT(*) FROM information_schema.innodb_trx \
          WHERE trx_state = 'LOCK WAIT' AND trx_query LIKE '%{table}%'"
     );
-    while session.number(&*ask).await.unwrap() == 0 {
-        tokio::time::sleep(APART).await;
-    }
+    let waiting = async {
+        while session.number(&*ask).await.unwrap() == 0 {
+            tokio::time::sleep(APART).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("somebody waits");
 }
 
 #[tokio::test]

@@ -368,7 +368,7 @@ async fn a_second_member_takes_over_what_the_first_leaves_and_stale_handles_end_
 async fn every_group_goes_on_after_a_restart_of_its_broker() {
     let quay = own_with(&[]).await;
     let topic = quay.make(4, &[]).await.unwrap();
-    // The shortest session that a broker takes: it is over before the broker is back.
+    // The shortest session that a broker takes: it may be over before the broker is back.
     let lease = Duration::from_secs(6);
     let joined = |n| {
         let group = format!("group-{n}");
