@@ -260,7 +260,7 @@ fn judge(code: RDKafkaErrorCode, subscription: &Subscription) -> Refusal {
     }
 }
 
-/// Returns how long a member may be silent. Brokers take no less than 6 s with their usual settings.
+/// Returns how long a member may be silent: no less than 6 s, as brokers usually want it.
 fn session(subscription: &Subscription) -> Duration {
     subscription.lease.clamp(Duration::from_secs(6), Duration::from_secs(45))
 }

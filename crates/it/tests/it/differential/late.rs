@@ -77,7 +77,7 @@ async fn prepare(session: &mut Session, table: &str) -> (EventId, String) {
 /// Publishes whatever comes, until as much has come as was committed.
 async fn relay(outbox: Arc<dyn Outbox>, came: Arc<std::sync::Mutex<Came>>) {
     let lane = outbox.lane(Lane { topics: Topics::all(), order: Order::Hold });
-    let want = Want { limit: 7, bytes: 1 << 20, lease: Duration::from_secs(3) };
+    let want = Want { limit: 7, bytes: 1 << 20, lease: Duration::from_secs(60) };
     loop {
         let claims = lane.claim(&want).await.unwrap();
         let told = |claim: &event::Claim| (claim.event.key.clone().unwrap(), claim.event.id);
