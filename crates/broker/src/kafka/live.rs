@@ -227,3 +227,22 @@ pub(super) fn setting(error: &KafkaError) -> Cause {
         other => Cause::new(Code::ConfigInvalid, other),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn while_an_event_is_handed_over_nothing_is_given_up_and_after_that_nothing_is_handed_over() {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", "127.0.0.1:1");
+        let producer = Some(config.create_with_context(Watch::default()).unwrap());
+        let (topics, giving) = (Mutex::default(), Mutex::default());
+        let live = Live { producer, hosts: String::new(), topics, alone: false, giving };
+        let given = live.give().expect("it is fit");
+        assert!(live.giving.try_lock().is_err(), "whoever gives up waits");
+        drop(given);
+        live.purge();
+        assert!(live.give().is_none());
+    }
+}
