@@ -50,6 +50,12 @@ impl Gate {
         self.state().width.now()
     }
 
+    /// Returns how many are out now.
+    #[cfg(feature = "kafka")]
+    pub(crate) fn out(&self) -> usize {
+        self.state().out
+    }
+
     /// Learns from a look at the destination how full it is, where 1 is full. Where nobody tells
     /// any more, what was told before says nothing.
     #[cfg(any(feature = "nats", feature = "rabbitmq", feature = "redis", feature = "rocketmq"))]

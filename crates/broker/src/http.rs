@@ -6,7 +6,9 @@
 mod address;
 mod answer;
 mod arrive;
+mod client;
 mod desk;
+mod dial;
 mod feed;
 mod request;
 
@@ -15,15 +17,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use event::{Answer, Cause, Code, Durability, Event, Inspection, Millis, Refusal, Secret, Sink};
-use reqwest::{Client, Method, Request, redirect};
-use rustls::crypto::ring;
-use rustls::{ClientConfig, RootCertStore};
-use tokio::time::Instant;
+use hyper::body::Incoming;
+use hyper::{Method, Request, Response, Uri};
+use rustls::RootCertStore;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
-use url::Url;
+use url::{Position, Url};
 
-use self::address::Resolver;
+use self::client::{Client, Failure, Line, Whole};
+use self::dial::Dial;
 use self::request::Form;
 use crate::gate::{Gate, Gates};
 use crate::keyed::{self, Offered, Until};
@@ -31,6 +35,8 @@ use crate::traits::Traits;
 use crate::webhook;
 use crate::width::Signal;
 
+#[cfg(feature = "rabbitmq")]
+pub(crate) use self::dial::trust_nobody;
 pub use self::feed::{HttpFeed, Reception};
 
 /// What a destination over HTTP can do, if it receives by [`HttpFeed`]; any other one is asked only
@@ -123,7 +129,8 @@ impl fmt::Debug for Options {
 /// Posts events.
 pub struct Http {
     client: Client,
-    url: Url,
+    /// What of the URL is asked for.
+    path: Uri,
     /// The destination as a person may read it.
     host: String,
     form: Form,
@@ -137,23 +144,27 @@ impl Http {
     /// Checks the options. Nothing is connected yet.
     pub fn new(options: Options) -> Result<Http, Cause> {
         let url = address::read(&options.url, options.allow_private)?;
-        let tls = if url.scheme() == "http" { Some(trust_nobody()?) } else { None };
-        Http::with(options, url, tls)
+        Http::with(options, url, None)
     }
 
-    fn with(options: Options, url: Url, tls: Option<ClientConfig>) -> Result<Http, Cause> {
+    /// Checks the options; without `roots`, it trusts the machine's.
+    fn with(options: Options, url: Url, roots: Option<RootCertStore>) -> Result<Http, Cause> {
+        const CONNECT: Duration = Duration::from_secs(5);
         let invalid = |why: &str| Cause::new(Code::ConfigInvalid, why);
         if options.timeout.is_zero() {
             return Err(invalid("timeout: it must be longer than 0"));
         }
         webhook::sign(&options.secrets, "", 0, b"").map_err(|error| invalid(&error.to_string()))?;
-        let client = client(&options, tls)?;
+        let connect = CONNECT.min(options.timeout / 2);
+        let client = Client::new(Dial::new(&url, options.allow_private, connect, roots)?);
+        let path = url[Position::BeforePath..Position::AfterQuery].parse();
+        let path = path.map_err(|_| invalid("url: its path is not one that HTTP allows"))?;
         let own = options.headers.iter().map(|(_, secret)| secret);
         let masks = options.secrets.iter().chain(own).flat_map(masks).collect();
         let form = Form {
             mode: options.mode,
             source: options.source,
-            headers: request::own(&options.headers)?,
+            headers: request::common(&url, &options.headers)?,
             secrets: options.secrets,
         };
         let gate = options.gates.of(&url.origin().ascii_serialization(), options.concurrency);
@@ -161,29 +172,49 @@ impl Http {
         let host = format!("{}:{port}", url.host_str().unwrap_or_default());
         let until = Until { patience: options.timeout, stop: options.stop };
         let durability = options.durability;
-        Ok(Http { client, url, host, form, until, gate, masks, durability })
+        Ok(Http { client, path, host, form, until, gate, masks, durability })
     }
 
     async fn offer(&self, event: &Event) -> Offered {
-        let (headers, body) = match self.form.fill(event, Millis::now()) {
-            Ok(filled) => filled,
+        let mut headers = self.client.headers();
+        let body = match self.form.fill(event, Millis::now(), &mut headers) {
+            Ok(body) => body,
             Err(cause) => return (Err(Refusal::Reject(cause)), Signal::Silent),
         };
-        let mut request = Request::new(Method::POST, self.url.clone());
+        let mut request = Request::new(Whole::new(body));
+        *request.method_mut() = Method::POST;
         *request.headers_mut() = headers;
-        *request.body_mut() = Some(body.into());
         let began = Instant::now();
-        match self.client.execute(request).await {
-            Ok(response) => {
+        let until = began + self.until.patience;
+        match self.ask(request, until).await {
+            Ok((response, line)) => {
                 let signal = answer::load(response.status(), began.elapsed());
-                (answer::read(response, &self.masks).await, signal)
+                (self.read(response, line, until).await, signal)
             }
-            Err(error) => {
-                let refusal = answer::failed(error, &self.host);
+            Err(failure) => {
+                let refusal = answer::failed(failure, &self.host);
                 let signal = answer::load_of_silence(&refusal);
                 (Err(refusal), signal)
             }
         }
+    }
+
+    async fn ask(
+        &self,
+        mut request: Request<Whole>,
+        until: Instant,
+    ) -> Result<(Response<Incoming>, Line), Failure> {
+        *request.uri_mut() = self.path.clone();
+        timeout_at(until, self.client.ask(request)).await.unwrap_or(Err(Failure::Late))
+    }
+
+    /// Reads a response; if that was to its end, its connection is used again.
+    async fn read(&self, mut response: Response<Incoming>, line: Line, until: Instant) -> Answer {
+        let (answer, ended) = answer::read(&mut response, until, &self.masks).await;
+        if ended {
+            self.client.keep(line, std::mem::take(response.headers_mut()));
+        }
+        answer
     }
 }
 
@@ -202,55 +233,29 @@ impl Sink for Http {
     /// Any response at all means that the destination can be reached, and so does a connection that
     /// stays silent.
     async fn probe(&self) -> Result<(), Refusal> {
-        let request = Request::new(Method::OPTIONS, self.url.clone());
-        let Err(error) = self.client.execute(request).await else { return Ok(()) };
-        match answer::failed(error, &self.host) {
-            down @ Refusal::Down(_) => Err(down),
-            _ => Ok(()),
+        let mut request = Request::new(Whole::new(Bytes::new()));
+        *request.method_mut() = Method::OPTIONS;
+        *request.headers_mut() = self.client.headers();
+        request.headers_mut().extend(self.form.headers.clone());
+        let until = Instant::now() + self.until.patience;
+        match self.ask(request, until).await.map_err(|failure| answer::failed(failure, &self.host))
+        {
+            Ok((response, line)) => {
+                let _any = self.read(response, line, until).await;
+                Ok(())
+            }
+            Err(down @ Refusal::Down(_)) => Err(down),
+            Err(_) => Ok(()),
         }
     }
 
     async fn inspect(&self) -> Result<Inspection, Refusal> {
         Ok(Inspection::of(self.durability))
     }
-}
 
-/// Makes the client; without `tls`, it trusts the platform's roots.
-fn client(options: &Options, tls: Option<ClientConfig>) -> Result<Client, Cause> {
-    // Below the idle timeout of common servers (5 s), so that few events meet a closing connection.
-    const IDLE: Duration = Duration::from_secs(4);
-    const CONNECT: Duration = Duration::from_secs(5);
-    let builder = Client::builder()
-        .user_agent(concat!("postbox/", env!("CARGO_PKG_VERSION")))
-        .no_proxy()
-        .redirect(redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .referer(false)
-        .timeout(options.timeout)
-        .connect_timeout(CONNECT.min(options.timeout / 2))
-        .pool_idle_timeout(IDLE)
-        .dns_resolver(Resolver { allow_private: options.allow_private });
-    let builder = match tls {
-        Some(config) => builder.tls_backend_preconfigured(config),
-        None => {
-            // Fails only if a provider is installed already, which then is the one to use.
-            let _ = ring::default_provider().install_default();
-            builder
-        }
-    };
-    let invalid = |error: reqwest::Error| {
-        Cause::new(Code::ConfigInvalid, format_args!("TLS: {}", answer::chain(&error)))
-    };
-    builder.build().map_err(invalid)
-}
-
-/// For plain HTTP, which must work on a machine without certificates.
-pub(crate) fn trust_nobody() -> Result<ClientConfig, Cause> {
-    let invalid = |error| Cause::new(Code::ConfigInvalid, format_args!("TLS: {error}"));
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(invalid)?;
-    Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
+    async fn close(&self) {
+        self.client.close();
+    }
 }
 
 /// Returns what to mask of a secret: all of it, and what follows a scheme such as `Bearer`. Shorter

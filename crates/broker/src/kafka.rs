@@ -12,6 +12,9 @@ mod lag;
 mod live;
 mod look;
 mod marks;
+mod pace;
+#[cfg(test)]
+mod paced;
 mod part;
 mod refusal;
 mod shape;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use event::{Answer, Event, Refusal};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::gate::{Gate, Pass, Turn};
@@ -28,6 +28,15 @@ pub struct Until {
     pub stop: CancellationToken,
 }
 
+/// An offer that was answered.
+struct Back<'g> {
+    pass: Pass<'g>,
+    /// The places of the later events of its key.
+    line: std::vec::IntoIter<usize>,
+    at: usize,
+    offered: Offered,
+}
+
 /// Offers events: those of one key one after another, the keys side by side as the gate allows.
 ///
 /// After the first refusal of a key, its later events are answered `Held`. Once the destination is
@@ -43,55 +52,59 @@ pub async fn publish<'a, F>(
 where
     F: Future<Output = Offered>,
 {
-    let mut over = pin!(over(until));
+    let deadline = Instant::now() + until.patience;
+    let mut over = pin!(over(&until.stop, deadline));
     let mut waiting: VecDeque<_> = lines(events).into_iter().map(Vec::into_iter).collect();
     let mut answers = vec![Err(Refusal::Held); events.len()];
     let (mut out, mut turn) = (FuturesUnordered::new(), None);
     let (mut is_over, mut down) = (false, None);
     loop {
+        is_over |= until.stop.is_cancelled() || Instant::now() >= deadline;
+        if is_over {
+            waiting.clear();
+        }
         if waiting.is_empty() {
             turn = None;
         }
-        tokio::select! {
-            biased;
-            () = &mut over, if !waiting.is_empty() => {
-                is_over = true;
-                waiting.clear();
-            }
-            pass = enter(gate, &mut turn), if !waiting.is_empty() => {
-                let Some(mut line) = waiting.pop_front() else { continue };
-                let Some(place) = line.next() else { continue };
-                let offered = offer(&events[place]);
-                out.push(async move {
-                    let (answer, signal) = offered.await;
+        // To wait for a place is dear, and to begin anew with every answer: it comes last.
+        let mut place = turn.as_ref().and_then(|_| gate.try_enter());
+        if place.is_none() {
+            tokio::select! {
+                biased;
+                Some(Back { pass, line, at, offered: (answer, signal) }) = out.next() => {
+                    // Only now, where nobody here waits who would be woken by it.
                     pass.leave(signal);
-                    (line, place, answer)
-                });
-            }
-            Some((line, place, answer)) = out.next() => {
-                let taken = answer.is_ok();
-                if let Err(Refusal::Down(cause)) = &answer {
-                    down.get_or_insert_with(|| cause.clone());
-                }
-                answers[place] = answer;
-                if let Some(cause) = &down {
-                    for place in line.chain(waiting.drain(..).flatten()) {
-                        answers[place] = Err(Refusal::Down(cause.clone()));
+                    let taken = answer.is_ok();
+                    if let Err(Refusal::Down(cause)) = &answer {
+                        down.get_or_insert_with(|| cause.clone());
                     }
-                } else if taken && !is_over && line.len() > 0 {
-                    waiting.push_back(line);
+                    answers[at] = answer;
+                    if let Some(cause) = &down {
+                        for at in line.chain(waiting.drain(..).flatten()) {
+                            answers[at] = Err(Refusal::Down(cause.clone()));
+                        }
+                    } else if taken && line.len() > 0 {
+                        waiting.push_back(line);
+                    }
                 }
+                () = &mut over, if !waiting.is_empty() => is_over = true,
+                pass = enter(gate, &mut turn), if !waiting.is_empty() => place = Some(pass),
+                else => return answers,
             }
-            else => return answers,
         }
+        let Some(pass) = place else { continue };
+        let Some(mut line) = waiting.pop_front() else { continue };
+        let Some(at) = line.next() else { continue };
+        let offered = offer(&events[at]);
+        out.push(async move { Back { pass, line, at, offered: offered.await } });
     }
 }
 
 /// Waits until nothing new may be offered.
-async fn over(Until { patience, stop }: &Until) {
+async fn over(stop: &CancellationToken, deadline: Instant) {
     tokio::select! {
         () = stop.cancelled() => {}
-        () = sleep(*patience) => {}
+        () = sleep_until(deadline) => {}
     }
 }
 

@@ -6,9 +6,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use event::{Cause, Code};
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use thiserror::Error;
 use url::{Host, Url};
+
+use super::client::Failure;
 
 /// An address that is not public.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -40,21 +41,17 @@ pub(super) fn read(text: &str, allow_private: bool) -> Result<Url, Cause> {
     Ok(url)
 }
 
-/// Resolves names with the machine's resolver, and drops what is forbidden.
-#[derive(Debug)]
-pub(super) struct Resolver {
-    pub(super) allow_private: bool,
-}
-
-impl Resolve for Resolver {
-    fn resolve(&self, name: Name) -> Resolving {
-        let allow_private = self.allow_private;
-        Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let allowed = if allow_private { found.collect() } else { public(found)? };
-            Ok(Box::new(allowed.into_iter()) as Addrs)
-        })
+/// Resolves a name with the machine's resolver, and drops what is forbidden.
+pub(super) async fn resolve(
+    name: &str,
+    port: u16,
+    allow_private: bool,
+) -> Result<Vec<SocketAddr>, Failure> {
+    let found = tokio::net::lookup_host((name, port)).await.map_err(Failure::down)?;
+    if allow_private {
+        return Ok(found.collect());
     }
+    public(found).map_err(Failure::Forbidden)
 }
 
 /// Keeps the public addresses; it is an error when there are others only.

@@ -6,14 +6,17 @@
 //! and shown in part.
 
 use std::error::Error;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::time::{Duration, SystemTime};
 
 use event::{Answer, Cause, Code, Receipt, Refusal, Secret};
-use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
-use reqwest::{Response, StatusCode};
+use hyper::body::{Body, Incoming};
+use hyper::header::{DATE, HeaderMap, RETRY_AFTER};
+use hyper::{Response, StatusCode};
 use tokio::time::{Instant, timeout_at};
 
-use super::address::Forbidden;
+use super::client::Failure;
 use crate::width::Signal;
 
 /// How much of a body is read, so that the connection can be used again.
@@ -23,20 +26,27 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How much of a body is shown to a person.
 const SHOWN: usize = 300;
 
-/// Reads a response. The status alone decides; 2xx only is a receipt.
-pub(super) async fn read(mut response: Response, masks: &[Secret]) -> Answer {
-    let status = response.status();
-    let broker_id = broker_id(response.headers());
-    let asked = retry_after(response.headers(), SystemTime::now());
-    let body = body(&mut response).await;
+/// Reads a response. The status alone decides; 2xx only is a receipt. Also returns whether it was
+/// read to its end.
+pub(super) async fn read(
+    response: &mut Response<Incoming>,
+    until: Instant,
+    masks: &[Secret],
+) -> (Answer, bool) {
+    let (body, ended) = match response.body().is_end_stream() {
+        true => (Vec::new(), true),
+        false => body(response.body_mut(), until).await,
+    };
+    let (status, headers) = (response.status(), response.headers());
     if status.is_success() {
-        return Ok(Receipt { broker_id });
+        return (Ok(Receipt { broker_id: broker_id(headers) }), ended);
     }
     let detail = match excerpt(&body, masks) {
         said if said.is_empty() => status.to_string(),
         said => format!("{status}: {said}"),
     };
-    Err(refusal(status, asked, &detail))
+    let asked = retry_after(headers, SystemTime::now());
+    (Err(refusal(status, asked, &detail)), ended)
 }
 
 fn refusal(status: StatusCode, asked: Option<Duration>, detail: &str) -> Refusal {
@@ -75,18 +85,18 @@ pub(super) fn load_of_silence(refusal: &Refusal) -> Signal {
 }
 
 /// Judges a request to `host` that got no response.
-pub(super) fn failed(error: reqwest::Error, host: &str) -> Refusal {
-    let error = error.without_url();
-    if let Some(forbidden) = find::<Forbidden>(&error) {
-        let detail = format_args!("{host}: {forbidden}");
-        return Refusal::Down(Cause::new(Code::AddressRefused, detail));
+pub(super) fn failed(failure: Failure, host: &str) -> Refusal {
+    let perhaps = |code, why: &str| {
+        let detail = format_args!("it may have arrived: {host}: {why}");
+        Refusal::Unknown(Cause::new(code, detail))
+    };
+    let down = |code, why: &str| Refusal::Down(Cause::new(code, format_args!("{host}: {why}")));
+    match failure {
+        Failure::Forbidden(forbidden) => down(Code::AddressRefused, &forbidden.to_string()),
+        Failure::Down(why) => down(Code::SinkDown, &why),
+        Failure::Broken(error) => perhaps(Code::SinkBroken, &chain(&error)),
+        Failure::Late => perhaps(Code::SinkTimeout, "no answer in time"),
     }
-    let detail = format!("{host}: {}", chain(&error));
-    if error.is_connect() {
-        return Refusal::Down(Cause::new(Code::SinkDown, detail));
-    }
-    let code = if error.is_timeout() { Code::SinkTimeout } else { Code::SinkBroken };
-    Refusal::Unknown(Cause::new(code, format_args!("it may have arrived: {detail}")))
 }
 
 fn broker_id(headers: &HeaderMap) -> Option<String> {
@@ -107,17 +117,22 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     Some(until.duration_since(now).unwrap_or_default())
 }
 
-async fn body(response: &mut Response) -> Vec<u8> {
-    let until = Instant::now() + PATIENCE;
+/// Reads a body as far as is worth it. Also returns whether that was to its end.
+async fn body(body: &mut Incoming, until: Instant) -> (Vec<u8>, bool) {
+    let until = until.min(Instant::now() + PATIENCE);
     let mut read = Vec::new();
-    while let Ok(Ok(Some(chunk))) = timeout_at(until, response.chunk()).await {
-        let room = BODY - read.len();
-        read.extend_from_slice(&chunk[..chunk.len().min(room)]);
-        if read.len() == BODY {
-            break;
+    while read.len() < BODY {
+        let frame = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx));
+        match timeout_at(until, frame).await {
+            Ok(Some(Ok(frame))) => {
+                let chunk = frame.into_data().unwrap_or_default();
+                read.extend_from_slice(&chunk[..chunk.len().min(BODY - read.len())]);
+            }
+            Ok(None) => return (read, true),
+            Ok(Some(Err(_))) | Err(_) => break,
         }
     }
-    read
+    (read, false)
 }
 
 /// Returns the start of a body on one line, without our own secrets: a destination may echo what it
@@ -161,17 +176,6 @@ pub(super) fn chain(error: &dyn Error) -> String {
         next = error.source();
     }
     text
-}
-
-fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref() {
-            return Some(found);
-        }
-        next = error.source();
-    }
-    None
 }
 
 #[cfg(test)]

@@ -133,7 +133,9 @@ mod tests {
     fn post(event: &Event, mode: Mode, at: i64) -> (HeaderMap, Bytes) {
         let (source, headers) = ("orders".to_owned(), HeaderMap::new());
         let form = Form { mode, source, secrets: secrets(), headers };
-        form.fill(event, Millis(at * 1000)).unwrap()
+        let mut headers = HeaderMap::new();
+        let body = form.fill(event, Millis(at * 1000), &mut headers).unwrap();
+        (headers, body)
     }
 
     fn event() -> Event {

@@ -2,16 +2,21 @@
 //!
 //! Pure: the moment comes from outside, and nothing is offered here.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use event::{Cause, Code, Envelope, Event, Millis, Payload, Secret};
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{
+    ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
+};
+use url::Url;
 
 use super::Mode;
 use crate::{percent, webhook};
 
-/// How many headers there are at the most beside those of the attributes.
+/// How many headers there are at the most beside the common ones and those of the attributes.
 const FURTHER: usize = 8;
 
 /// What every request of one destination has in common.
@@ -24,88 +29,141 @@ pub(super) struct Form {
 }
 
 impl Form {
-    /// Writes one event. An event that cannot go over HTTP is a `bad-event`.
-    pub(super) fn fill(&self, event: &Event, now: Millis) -> Result<(HeaderMap, Bytes), Cause> {
+    /// Writes one event: its headers into an empty map, and its body. An event that cannot go over
+    /// HTTP is a `bad-event`.
+    pub(super) fn fill(
+        &self,
+        event: &Event,
+        now: Millis,
+        headers: &mut HeaderMap,
+    ) -> Result<Bytes, Cause> {
         event.headers.check().map_err(|invalid| Cause::new(Code::BadEvent, invalid))?;
         let envelope = Envelope::new(event, &self.source);
         let attributes = envelope.attributes();
-        if let Some((name, _)) =
-            attributes.iter().find(|(_, value)| value.chars().any(char::is_control))
-        {
-            let detail = format_args!("{name} holds a control character");
-            return Err(Cause::new(Code::BadEvent, detail));
+        headers.reserve(self.headers.len() + attributes.len() + FURTHER);
+        for (name, value) in &self.headers {
+            headers.append(name.clone(), value.clone());
         }
-        let mut headers = self.headers.clone();
-        headers.reserve(attributes.len() + FURTHER);
+        for name in [TRACEPARENT, TRACESTATE] {
+            if let Some((_, text)) = attributes.iter().find(|(other, _)| name == **other) {
+                headers.insert(name.clone(), value(&name, text.clone())?);
+            }
+        }
         let body = match self.mode {
             Mode::Binary => {
-                for (name, text) in &attributes {
-                    put(&mut headers, attribute(name)?, &percent::encode(text))?;
+                for (name, text) in attributes {
+                    let text = encoded(&name, text)?;
+                    let name = attribute(&name)?;
+                    let value = value(&name, text)?;
+                    headers.insert(name, value);
                 }
-                put(&mut headers, CONTENT_TYPE, envelope.content_type())?;
+                let media = value(&CONTENT_TYPE, envelope.content_type().to_owned())?;
+                headers.insert(CONTENT_TYPE, media);
                 match &event.payload {
                     Payload::Text(text) => Bytes::copy_from_slice(text.as_bytes()),
                     Payload::Bytes(bytes) => bytes.clone(),
                 }
             }
             Mode::Structured => {
-                put(&mut headers, CONTENT_TYPE, "application/cloudevents+json")?;
+                for (name, text) in attributes {
+                    encoded(&name, text)?;
+                }
+                headers.insert(CONTENT_TYPE, STRUCTURED);
                 Bytes::from(envelope.structured(|bytes| STANDARD.encode(bytes)))
             }
         };
-        for name in ["traceparent", "tracestate"] {
-            if let Some((_, text)) = attributes.iter().find(|(other, _)| other == name) {
-                put(&mut headers, HeaderName::from_static(name), text)?;
-            }
-        }
         let id = event.id.to_string();
-        put(&mut headers, HeaderName::from_static("idempotency-key"), &id)?;
         if !self.secrets.is_empty() {
             let seconds = now.0.div_euclid(1000);
             let signature = webhook::sign(&self.secrets, &id, seconds, &body)
                 .expect("the secrets were checked when the sink was made");
-            put(&mut headers, HeaderName::from_static("webhook-id"), &id)?;
-            put(&mut headers, HeaderName::from_static("webhook-timestamp"), &seconds.to_string())?;
-            put(&mut headers, HeaderName::from_static("webhook-signature"), &signature)?;
+            headers.insert(WEBHOOK_ID, value(&WEBHOOK_ID, id.clone())?);
+            headers.insert(WEBHOOK_TIMESTAMP, HeaderValue::from(seconds));
+            headers.insert(WEBHOOK_SIGNATURE, value(&WEBHOOK_SIGNATURE, signature)?);
         }
-        Ok((headers, body))
+        headers.insert(IDEMPOTENCY_KEY, value(&IDEMPOTENCY_KEY, id)?);
+        if body.is_empty() {
+            // The library says nothing of a body that is not there.
+            headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
+        Ok(body)
     }
 }
 
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
+const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
+const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
+const STRUCTURED: HeaderValue = HeaderValue::from_static("application/cloudevents+json");
+
 /// Returns the name of an attribute's header. Those of every event need not be checked.
 fn attribute(name: &str) -> Result<HeaderName, Cause> {
-    Ok(HeaderName::from_static(match name {
-        "specversion" => "ce-specversion",
-        "id" => "ce-id",
-        "source" => "ce-source",
-        "type" => "ce-type",
-        "time" => "ce-time",
-        "topic" => "ce-topic",
-        "messagekey" => "ce-messagekey",
-        "sequence" => "ce-sequence",
-        "subject" => "ce-subject",
-        "partitionkey" => "ce-partitionkey",
-        "bizkey" => "ce-bizkey",
+    Ok(match name {
+        "specversion" => const { HeaderName::from_static("ce-specversion") },
+        "id" => const { HeaderName::from_static("ce-id") },
+        "source" => const { HeaderName::from_static("ce-source") },
+        "type" => const { HeaderName::from_static("ce-type") },
+        "time" => const { HeaderName::from_static("ce-time") },
+        "topic" => const { HeaderName::from_static("ce-topic") },
+        "messagekey" => const { HeaderName::from_static("ce-messagekey") },
+        "sequence" => const { HeaderName::from_static("ce-sequence") },
+        "subject" => const { HeaderName::from_static("ce-subject") },
+        "partitionkey" => const { HeaderName::from_static("ce-partitionkey") },
+        "bizkey" => const { HeaderName::from_static("ce-bizkey") },
         other => {
             let name = format!("ce-{other}");
             return HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad(&name));
         }
-    }))
+    })
 }
 
-fn put(headers: &mut HeaderMap, name: HeaderName, text: &str) -> Result<(), Cause> {
-    let value = HeaderValue::from_str(text).ok().filter(|_| text.is_ascii());
-    let value = value.ok_or_else(|| bad(name.as_str()))?;
-    headers.insert(name, value);
-    Ok(())
+/// Encodes the value of an attribute. What is plain already holds no control character either.
+fn encoded(name: &str, text: String) -> Result<String, Cause> {
+    let coded = match percent::encode(&text) {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(coded) => Some(coded),
+    };
+    match coded {
+        None => Ok(text),
+        Some(_) if text.chars().any(char::is_control) => {
+            let detail = format_args!("{name} holds a control character");
+            Err(Cause::new(Code::BadEvent, detail))
+        }
+        Some(coded) => Ok(coded),
+    }
+}
+
+fn value(name: &HeaderName, text: String) -> Result<HeaderValue, Cause> {
+    if !text.is_ascii() {
+        return Err(bad(name.as_str()));
+    }
+    HeaderValue::try_from(text).map_err(|_| bad(name.as_str()))
 }
 
 fn bad(name: &str) -> Cause {
     Cause::new(Code::BadEvent, format_args!("{name} cannot be an HTTP header"))
 }
 
-/// Reads the operator's own headers. Their values never print, here or in a log.
-pub(super) fn own(given: &[(String, Secret)]) -> Result<HeaderMap, Cause> {
+/// Returns the headers that every request to a URL has: ours, and the operator's own, whose values
+/// never print, here or in a log.
+pub(super) fn common(url: &Url, given: &[(String, Secret)]) -> Result<HeaderMap, Cause> {
+    const AGENT: &str = concat!("postbox/", env!("CARGO_PKG_VERSION"));
+    let mut headers = own(given)?;
+    let (name, port) = (url.host_str().unwrap_or_default(), url.port());
+    let host = port.map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));
+    let host = HeaderValue::try_from(host).map_err(|_| {
+        Cause::new(Code::ConfigInvalid, "url: its host is not one that HTTP allows")
+    })?;
+    headers.insert(HOST, host);
+    for (name, value) in [(ACCEPT, "*/*"), (USER_AGENT, AGENT)] {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    Ok(headers)
+}
+
+fn own(given: &[(String, Secret)]) -> Result<HeaderMap, Cause> {
     let mut headers = HeaderMap::new();
     for (name, secret) in given {
         let invalid = |why| Cause::new(Code::ConfigInvalid, format_args!("header {name:?} {why}"));

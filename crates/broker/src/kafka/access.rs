@@ -40,7 +40,7 @@ impl Cluster {
         config.set("socket.connection.setup.timeout.ms", &millis);
         config.set("socket.keepalive.enable", "true");
         // Asking for the cluster anew while all of it is away can leave a client without any broker
-        // for good, though they come back. Whoever needs another address makes a fresh client.
+        // for good, though they come back. Whoever knows none any more makes a fresh client.
         config.set("metadata.recovery.strategy", "none");
         config.set("reconnect.backoff.ms", REST[0]).set("reconnect.backoff.max.ms", REST[1]);
         if let Some((user, password)) = &self.access.user {

@@ -1,4 +1,5 @@
-//! One publish: a whole batch at once into one producer, and an answer for each event.
+//! One publish: as much of a batch at once into one producer as its gate lets through, and an
+//! answer for each event.
 //!
 //! Order per key (I6) needs no waiting for answers, except where a key changes its topic:
 //! - Events of one key and topic go to one partition, in the order in which they are handed to the
@@ -9,39 +10,77 @@
 //! - The first event that fails ends the producer with all that is behind it; see `live`. What was
 //!   still in its queue is `Held`, what was out is unknown. A deadline does the same, for the
 //!   library's own would let the followers of what timed out pass.
+//! - So what is `Held` may have arrived in one case: the library has offered it, a broker was in
+//!   doubt (too few replicas in sync once it was written), and it went back into the queue. The
+//!   library tells that only to unsafe code. It goes again with its id and before its followers,
+//!   as what is unknown does, but no attempt is counted.
 //! - What a broker refuses because the events together are too large was not taken. It is offered
 //!   once more, each by itself, and before its followers, which were held.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use event::{Answer, Cause, Code, Event, Receipt, Refusal};
+use futures_util::{StreamExt, stream};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::BaseRecord;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::live::Live;
 use super::look::NAMED;
+use super::pace::Places;
 use super::refusal::refusal;
 use super::sink::Kafka;
-use super::slots::Slots;
+use super::slots::{Slots, Told};
 use super::wire::{self, Written};
+use crate::manner::Naming;
 
 /// How long the library may take to hand back what was given up.
 const RETURN: Duration = Duration::from_secs(5);
+/// How soon to ask again a library that has all that it can keep.
+const FULL: Duration = Duration::from_millis(10);
 /// Events below this fit into every topic that anybody would make.
 const SMALL: usize = 64 * 1024;
+/// How many topics are looked for at once: those that are not there take a while each.
+const LOOKS: usize = 16;
 
 /// One publish: events, and their answers so far.
 pub(super) struct Batch<'a> {
     sink: &'a Kafka,
     live: Arc<Live>,
     events: &'a [Event],
+    /// The topic of each, as the broker calls it.
+    names: Vec<Cow<'a, str>>,
+    /// Until when events are handed over. What is out then still has its own time.
     until: Instant,
     answers: Vec<Option<Answer>>,
     /// Keys of which an event was refused: their later ones are held.
     refused: HashSet<&'a str>,
+    /// What a look at the topics told, once one was taken.
+    seen: Option<Seen>,
+    /// The cluster was lost during that look.
+    down: Option<Cause>,
+    /// How many of those that were taken back were not offered again yet.
+    untried: usize,
+}
+
+/// What is known of the topics of a batch before any of it is offered.
+#[derive(Default)]
+struct Seen {
+    /// Topics to which nothing can go, and why.
+    wrong: HashMap<String, Refusal>,
+    /// How many bytes an event may have, where somebody told.
+    largest: HashMap<String, usize>,
+}
+
+/// How a wave ended.
+struct End {
+    told: Vec<Option<Told>>,
+    /// The library's last word on the connection that was lost.
+    cut: Option<String>,
+    late: bool,
 }
 
 impl<'a> Batch<'a> {
@@ -51,77 +90,151 @@ impl<'a> Batch<'a> {
         events: &'a [Event],
         until: Instant,
     ) -> Self {
-        let answers = vec![None; events.len()];
-        Batch { sink, live, events, until, answers, refused: HashSet::new() }
+        let (answers, own) = (vec![None; events.len()], sink.topic == Naming::default());
+        let name = |event: &'a Event| match own {
+            true => Cow::from(&event.topic),
+            false => Cow::from(sink.topic.of(event)),
+        };
+        let names = events.iter().map(name).collect();
+        let (refused, seen, down, untried) = (HashSet::new(), None, None, 0);
+        Batch { sink, live, events, names, until, answers, refused, seen, down, untried }
     }
 
-    /// Offers all that may be out together, and waits for the answers. Tells whether there is more:
-    /// events whose key was out to another topic.
+    /// Offers what may be out together, and waits for the answers. Tells whether there is more:
+    /// what had no place, and events whose key was out to another topic.
     pub(super) async fn wave(&mut self) -> bool {
-        let slots = Slots::new(self.events.len());
-        let mut topics: HashMap<&str, String> = HashMap::new();
-        let (mut later, mut out) = (HashSet::new(), Vec::new());
-        for (place, event) in self.events.iter().enumerate() {
+        if !self.look().await {
+            return false;
+        }
+        let Some(mut places) = self.enter().await else { return false };
+        let (slots, began) = (Slots::new(self.events.len()), Instant::now());
+        let (out, more) = self.hand_over(&slots, places.room).await;
+        places.keep(out.len());
+        self.untried = self.untried.saturating_sub(out.len());
+        let end = self.wait(&slots, Instant::now()).await;
+        let waited = began.elapsed();
+        for &at in &out {
+            match self.judge(at, &end) {
+                Ok(receipt) => self.answers[at] = Some(Ok(receipt)),
+                Err(refusal) => self.refuse(at, refusal),
+            }
+        }
+        // How long events take one by one says nothing of how long they take together.
+        if !self.live.alone {
+            places.leave(out.iter().filter_map(|&at| self.answers[at].as_ref()), waited);
+        }
+        more && self.live.is_fit()
+    }
+
+    /// Looks at the topics of what is to be offered, unless that was done. Nobody has a place while
+    /// it looks: what one batch does not find is no matter of the others. It refuses nothing, for
+    /// an earlier event of the same key may go to a topic that is there. Tells whether anything may
+    /// be offered.
+    async fn look(&mut self) -> bool {
+        if self.seen.is_some() {
+            return true;
+        }
+        let mut names: HashMap<&str, bool> = HashMap::new();
+        for (at, event) in self.events.iter().enumerate() {
+            if self.answers[at].is_none() {
+                *names.entry(&self.names[at]).or_default() |= may_be_large(event);
+            }
+        }
+        let looks = names.into_iter().map(|(name, large)| self.look_at(name, large));
+        let looks: Vec<_> = looks.collect();
+        let looks = stream::iter(looks).buffer_unordered(LOOKS).collect::<Vec<_>>();
+        let told = tokio::select! {
+            biased;
+            () = self.sink.manner.stop.cancelled() => return false,
+            told = looks => told,
+        };
+        let (mut seen, mut down, mut held) = (Seen::default(), None, false);
+        for (name, told) in told {
+            match told {
+                Ok(largest) => seen.largest.extend(largest.map(|largest| (name, largest))),
+                Err(Refusal::Down(cause)) => down = Some(cause),
+                Err(Refusal::Held) => held = true,
+                Err(refusal) => drop(seen.wrong.insert(name, refusal)),
+            }
+        }
+        let goes_on = down.is_none() && !held;
+        (self.seen, self.down) = (goes_on.then_some(seen), down);
+        goes_on
+    }
+
+    /// Looks for a topic and, for large events, at how many bytes they may have there.
+    async fn look_at(&self, name: &str, large: bool) -> (String, Result<Option<usize>, Refusal>) {
+        let told = async {
+            check(name)?;
+            self.open()?;
+            self.live.topic(name, self.until).await?;
+            self.sink.topics.remember(name);
+            Ok(if large { self.sink.largest(name).await } else { None })
+        };
+        (name.to_owned(), told.await)
+    }
+
+    /// Waits for places, as long as anything may be offered.
+    async fn enter(&mut self) -> Option<Places<'a>> {
+        let left = self.answers.iter().filter(|answer| answer.is_none()).count();
+        tokio::select! {
+            biased;
+            () = self.sink.manner.stop.cancelled() => None,
+            () = sleep_until(self.until) => None,
+            () = self.live.fault() => None,
+            places = self.sink.pace.enter(left) => Some(places),
+        }
+    }
+
+    /// Hands over as many events as there is room for, and none once nothing may be offered any
+    /// more. Returns which, and whether there are more that may be.
+    async fn hand_over(&mut self, slots: &Arc<Slots>, room: usize) -> (Vec<usize>, bool) {
+        let events = self.events;
+        let mixed = self.names.windows(2).any(|names| names[0] != names[1]);
+        let mut topics: HashMap<&str, usize> = HashMap::new();
+        let (mut later, mut out) = (HashSet::new(), Vec::with_capacity(room.min(events.len())));
+        for (at, event) in events.iter().enumerate() {
             let key = event.key.as_deref();
-            if self.answers[place].is_some() || key.is_some_and(|key| later.contains(key)) {
+            if self.answers[at].is_some() || key.is_some_and(|key| later.contains(key)) {
                 continue;
             }
             if key.is_some_and(|key| self.refused.contains(key)) {
-                self.answers[place] = Some(Err(Refusal::Held));
+                self.answers[at] = Some(Err(Refusal::Held));
                 continue;
             }
-            let topic = self.sink.topic.of(event);
-            if let Some(key) = key
-                && topics.get(key).is_some_and(|other| *other != topic)
-            {
-                later.insert(key);
-                continue;
+            if out.len() == room {
+                return (out, true);
             }
-            match self.offer(place, event, &topic, &slots).await {
-                Ok(()) => out.push(place),
-                Err(refusal) => self.refuse(place, refusal),
+            if mixed && let Some(key) = key {
+                let first = *topics.entry(key).or_insert(at);
+                if self.names[first] != self.names[at] {
+                    later.insert(key);
+                    continue;
+                }
             }
-            if let Some(key) = key {
-                topics.entry(key).or_insert(topic);
+            if self.open().is_err() {
+                return (out, false);
             }
-        }
-        self.wait(&slots).await;
-        for place in out {
-            match self.judge(place, &slots) {
-                Ok(receipt) => self.answers[place] = Some(Ok(receipt)),
-                Err(refusal) => self.refuse(place, refusal),
+            match self.offer(at, event, slots).await {
+                Ok(()) => out.push(at),
+                Err(refusal) => self.refuse(at, refusal),
             }
         }
-        !later.is_empty() && self.live.is_fit()
+        (out, !later.is_empty())
     }
 
     /// Hands one event to the library.
-    async fn offer(
-        &self,
-        place: usize,
-        event: &Event,
-        topic: &str,
-        slots: &Arc<Slots>,
-    ) -> Result<(), Refusal> {
+    async fn offer(&self, at: usize, event: &Event, slots: &Arc<Slots>) -> Result<(), Refusal> {
         let Written { headers, size } =
             wire::write(event, &self.sink.manner.source).map_err(Refusal::Reject)?;
-        check(topic)?;
-        self.open()?;
-        self.live.topic(topic, self.until).await?;
-        self.sink.topics.remember(topic);
-        if size > SMALL
-            && let Some(largest) = self.sink.largest(topic).await
-            && size > largest
-        {
-            return Err(Refusal::Reject(too_large(topic, size, largest)));
-        }
-        let mut record = BaseRecord::with_opaque_to(topic, slots.out(place));
+        let topic = &*self.names[at];
+        self.fits(topic, size)?;
+        let mut record = BaseRecord::with_opaque_to(topic, slots.out(at));
         record = record.payload(event.payload.as_bytes()).headers(headers);
         if let Some(key) = &event.key {
             record = record.key(key.as_bytes());
         }
         loop {
-            let progress = self.live.watch().progress();
             let sent = match self.live.give() {
                 Some((producer, _giving)) => producer.send(record),
                 None => {
@@ -132,16 +245,27 @@ impl<'a> Batch<'a> {
             let Err((error, back)) = sent else { return Ok(()) };
             let full = error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull);
             if full && self.open().is_ok() {
-                tokio::select! {
-                    () = progress => {}
-                    () = self.sink.manner.stop.cancelled() => {}
-                    () = sleep_until(self.until) => {}
-                }
+                // Nobody tells when it has room: an answer comes before its event has left it.
+                sleep(FULL).await;
                 record = back;
                 continue;
             }
             back.delivery_opaque.take_back();
             return Err(if full { Refusal::Held } else { not_taken(&error, topic) });
+        }
+    }
+
+    /// Tells whether an event of this size can go to a topic, by what the look told.
+    fn fits(&self, topic: &str, size: usize) -> Result<(), Refusal> {
+        let Some(seen) = &self.seen else { return Err(Refusal::Held) };
+        if let Some(refusal) = seen.wrong.get(topic) {
+            return Err(refusal.clone());
+        }
+        match seen.largest.get(topic) {
+            Some(&largest) if size > largest => {
+                Err(Refusal::Reject(too_large(topic, size, largest)))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -152,40 +276,48 @@ impl<'a> Batch<'a> {
         if open { Ok(()) } else { Err(Refusal::Held) }
     }
 
-    async fn wait(&self, slots: &Slots) {
-        tokio::select! {
+    /// Waits for the answers to a wave that was handed over then.
+    async fn wait(&self, slots: &Slots, handed: Instant) -> End {
+        let timeout = self.sink.manner.timeout;
+        // However late the last wave was, the publish ends by then.
+        let last = self.until + timeout;
+        let (all, late) = tokio::select! {
             biased;
-            () = slots.all() => return,
-            () = self.live.fault() => {}
-            () = sleep_until(self.until) => {}
+            () = slots.all() => (true, false),
+            () = self.live.fault() => (false, false),
+            () = sleep_until(last.min(handed + timeout)) => (false, true),
+        };
+        if !all {
+            self.live.purge();
+            // What is not handed back even then has no answer, which is unknown.
+            let _ = timeout_at(last.min(Instant::now() + RETURN), slots.all()).await;
         }
-        self.live.purge();
-        // What is not handed back even then has no answer, which is unknown.
-        let _ = timeout(RETURN, slots.all()).await;
+        End { told: slots.told(), cut: self.live.cut(), late }
     }
 
-    fn judge(&self, place: usize, slots: &Slots) -> Answer {
-        let topic = self.sink.topic.of(&self.events[place]);
-        let cut = self.live.cut();
-        let late = Instant::now() >= self.until;
-        match slots.told(place) {
+    fn judge(&self, at: usize, end: &End) -> Answer {
+        let topic = &*self.names[at];
+        let End { told, cut, late } = end;
+        match told[at] {
             Some(Ok(put)) if put.offset >= 0 => {
                 let id = format!("{topic}/{}/{}", put.partition, put.offset);
                 Ok(Receipt { broker_id: Some(id) })
             }
             Some(Ok(_)) => Ok(Receipt { broker_id: None }),
             Some(Err(RDKafkaErrorCode::MessageSizeTooLarge)) if !self.live.alone => {
-                Err(refusal(RDKafkaErrorCode::MessageBatchTooLarge, &topic))
+                Err(refusal(RDKafkaErrorCode::MessageBatchTooLarge, topic))
             }
-            Some(Err(RDKafkaErrorCode::PurgeQueue)) if cut.is_none() && !late => Err(Refusal::Held),
+            Some(Err(RDKafkaErrorCode::PurgeQueue)) if cut.is_none() && !*late => {
+                Err(Refusal::Held)
+            }
             None | Some(Err(RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight)) => {
-                Err(Refusal::Unknown(self.unanswered(&topic, cut, late)))
+                Err(Refusal::Unknown(self.unanswered(topic, cut.as_deref(), *late)))
             }
-            Some(Err(error)) => Err(refusal(error, &topic)),
+            Some(Err(error)) => Err(refusal(error, topic)),
         }
     }
 
-    fn unanswered(&self, topic: &str, cut: Option<String>, late: bool) -> Cause {
+    fn unanswered(&self, topic: &str, cut: Option<&str>, late: bool) -> Cause {
         if let Some(cut) = cut {
             return Cause::new(Code::SinkBroken, format_args!("it may have arrived: {cut}"));
         }
@@ -203,9 +335,9 @@ impl<'a> Batch<'a> {
         Cause::new(Code::SinkTimeout, detail)
     }
 
-    fn refuse(&mut self, place: usize, refusal: Refusal) {
-        self.refused.extend(self.events[place].key.as_deref());
-        self.answers[place] = Some(Err(refusal));
+    fn refuse(&mut self, at: usize, refusal: Refusal) {
+        self.refused.extend(self.events[at].key.as_deref());
+        self.answers[at] = Some(Err(refusal));
     }
 
     /// Tells whether events were refused because they are too large together.
@@ -225,17 +357,28 @@ impl<'a> Batch<'a> {
     /// Takes back the refusals of what was too large together, and of what was held by them: all
     /// of it can be offered to another producer. Keys of which something else was refused wait.
     pub(super) fn anew(&mut self, live: Arc<Live>) {
-        self.live = live;
+        (self.live, self.seen) = (live, None);
         self.refused = take_back(&mut self.answers, self.events);
+        let waits =
+            |event: &Event| event.key.as_deref().is_some_and(|key| self.refused.contains(key));
+        let all = self.answers.iter().zip(self.events);
+        let untried = all.filter(|(answer, event)| answer.is_none() && !waits(event)).count();
+        // Where all of them wait, nothing is tried.
+        self.untried = untried.max(1);
+    }
+
+    /// Tells whether all that was taken back was offered again.
+    pub(super) fn is_tried(&self) -> bool {
+        self.untried == 0
     }
 
     /// Returns the answers. Once the cluster is out of reach, so is what was not offered.
     pub(super) fn answers(self) -> Vec<Answer> {
-        let down = self.answers.iter().flatten().find_map(|answer| match answer {
-            Err(Refusal::Down(cause)) => Some(Refusal::Down(cause.clone())),
+        let told = self.answers.iter().flatten().find_map(|answer| match answer {
+            Err(Refusal::Down(cause)) => Some(cause.clone()),
             _ => None,
         });
-        let missing = down.unwrap_or(Refusal::Held);
+        let missing = told.or(self.down).map_or(Refusal::Held, Refusal::Down);
         let fill = |answer: Option<Answer>| match answer {
             None | Some(Err(Refusal::Held)) => Err(missing.clone()),
             Some(answer) => answer,
@@ -260,6 +403,12 @@ fn take_back<'a>(answers: &mut [Option<Answer>], events: &'a [Event]) -> HashSet
         }
     }
     refused
+}
+
+/// Tells whether an event may be large with its attributes, which are not written yet.
+fn may_be_large(event: &Event) -> bool {
+    let headers = event.headers.0.iter().map(|(name, value)| name.len() + value.len());
+    event.payload.len() + headers.sum::<usize>() > SMALL / 2
 }
 
 /// Judges what the library did not take from us: no broker has it.

@@ -324,6 +324,12 @@ impl State {
         self.drop_held(|held, _| held == place);
     }
 
+    /// Forgets all partitions, whose member is no more.
+    fn forget_all(&mut self) {
+        self.parts.clear();
+        self.drop_held(|_, _| true);
+    }
+
     fn drop_held(&mut self, is: impl Fn(&Place, i64) -> bool) {
         self.held.retain(|_, (place, offset)| !is(place, *offset));
         self.owed.retain(|handle, _| self.held.contains_key(handle));
@@ -386,6 +392,35 @@ mod tests {
         assert!(state.end(delivery.handle).is_err());
         assert!(state.again(delivery.handle, Instant::now()).is_err());
         assert!(state.held(delivery.handle).is_none());
+    }
+
+    #[tokio::test]
+    async fn what_is_in_hand_of_a_member_that_is_no_more_ends_nothing_of_the_next() {
+        let access = Access { url: "kafka://127.0.0.1:1".to_owned(), user: None };
+        let records = [("a", 0, 1), ("a", 1, 1)];
+        for (filled, left) in [(false, 0), (true, 2)] {
+            let feed = KafkaFeed::new(&access, Subscription::new("group", &["a"])).unwrap();
+            let two = || [(); 2].map(|()| take(&mut feed.shared.state()).unwrap());
+            fill(&mut feed.shared.state(), &records);
+            let old = two();
+            feed.shared.state().owe(old[0].handle, Instant::now() + feed.subscription.lease);
+            feed.shared.state().forget_all();
+            let nothing = feed.shared.state().next(Instant::now());
+            assert!(matches!(nothing, Found::Nothing(None)), "nothing is left, or owed");
+            if filled {
+                fill(&mut feed.shared.state(), &records);
+                assert!(two().iter().all(|new| new.attempt == 1));
+            }
+            for Delivery { handle, .. } in &old {
+                assert_eq!(feed.extend(*handle, Duration::ZERO).await, Err(stale()));
+            }
+            let again = Nack::Again(Duration::ZERO);
+            assert_eq!(feed.nack(old[0].handle, again).await, Err(stale()));
+            assert_eq!(feed.ack(old[1].handle).await, Err(stale()));
+            let state = feed.shared.state();
+            let not_ended = state.parts.values().map(Part::len).sum::<usize>();
+            assert_eq!((not_ended, state.held.len(), state.owed.len()), (left, left, 0));
+        }
     }
 
     #[test]

@@ -175,7 +175,17 @@ impl Live {
             () = self.fault() => Err(KafkaError::Canceled),
             () = sleep_until(until) => Err(KafkaError::Canceled),
         };
-        told.map_err(|_| Refusal::Down(self.why_down()))
+        told.map_err(|_| match self.was_given_up() {
+            true => Refusal::Held,
+            false => Refusal::Down(self.why_down()),
+        })
+    }
+
+    /// Tells whether it ended with something that was in it, while its cluster was there: another
+    /// producer can be made.
+    fn was_given_up(&self) -> bool {
+        let state = self.watch().state();
+        state.failed && !state.cut && !state.down && state.refused.is_none()
     }
 
     fn topics(&self) -> MutexGuard<'_, HashMap<String, Option<Instant>>> {
@@ -232,17 +242,44 @@ pub(super) fn setting(error: &KafkaError) -> Cause {
 mod tests {
     use super::*;
 
+    /// Makes one that has no cluster, and so hears of none.
+    fn live() -> Arc<Live> {
+        let producer = Some(ClientConfig::new().create_with_context(Watch::default()).unwrap());
+        let (topics, giving) = (Mutex::default(), Mutex::default());
+        Arc::new(Live { producer, hosts: String::new(), topics, alone: false, giving })
+    }
+
     #[test]
     fn while_an_event_is_handed_over_nothing_is_given_up_and_after_that_nothing_is_handed_over() {
-        let mut config = ClientConfig::new();
-        config.set("bootstrap.servers", "127.0.0.1:1");
-        let producer = Some(config.create_with_context(Watch::default()).unwrap());
-        let (topics, giving) = (Mutex::default(), Mutex::default());
-        let live = Live { producer, hosts: String::new(), topics, alone: false, giving };
+        let live = live();
         let given = live.give().expect("it is fit");
         assert!(live.giving.try_lock().is_err(), "whoever gives up waits");
         drop(given);
         live.purge();
         assert!(live.give().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_producer_that_was_given_up_during_a_look_does_not_mean_that_its_cluster_is_down() {
+        type Fault = fn(&mut State);
+        let faults: [(Fault, bool); 4] = [
+            (|_| {}, true),
+            (|state| state.cut = true, false),
+            (|state| state.down = true, false),
+            (
+                |state| state.refused = Some((RDKafkaErrorCode::Authentication, String::new())),
+                false,
+            ),
+        ];
+        for (fault, held) in faults {
+            let live = live();
+            live.purge();
+            fault(&mut live.watch().state());
+            let told = live.topic("orders", Instant::now() + GRACE).await;
+            match held {
+                true => assert_eq!(told, Err(Refusal::Held)),
+                false => assert!(matches!(told, Err(Refusal::Down(_))), "{told:?}"),
+            }
+        }
     }
 }

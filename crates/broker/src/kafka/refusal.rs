@@ -6,6 +6,8 @@
 use event::{Cause, Code, Refusal};
 use rdkafka::error::RDKafkaErrorCode as Error;
 
+use crate::width::Signal;
+
 /// Judges a code; `detail` says what was asked for.
 pub(super) fn refusal(error: Error, detail: &str) -> Refusal {
     let (reaction, code, advice) = table(error);
@@ -20,6 +22,18 @@ pub(super) fn refusal(error: Error, detail: &str) -> Refusal {
         Reaction::Unknown => {
             Refusal::Unknown(Cause::new(code, format_args!("it may have arrived: {told}")))
         }
+    }
+}
+
+/// Says what a refusal tells about load.
+pub(super) fn load(refusal: &Refusal) -> Signal {
+    let (Refusal::Retry(cause, _) | Refusal::Unknown(cause)) = refusal else {
+        return Signal::Silent;
+    };
+    match cause.code {
+        Code::SinkBusy | Code::SinkTimeout | Code::NotKept | Code::BrokerFull => Signal::Overloaded,
+        Code::SinkBroken => Signal::Failed,
+        _ => Signal::Silent,
     }
 }
 
@@ -72,8 +86,6 @@ fn table(error: Error) -> (Reaction, Code, &'static str) {
         | Error::UnsupportedForMessageFormat
         | Error::UnsupportedCompressionType => (Reject, Code::SinkRefused, ""),
 
-        // Another event of the same batch was at fault.
-        Error::InvalidDifferentRecord => (Retry, Code::SinkBusy, ""),
         Error::LeaderNotAvailable
         | Error::NotLeaderForPartition
         | Error::ReplicaNotAvailable
@@ -81,6 +93,8 @@ fn table(error: Error) -> (Reaction, Code, &'static str) {
         | Error::UnknownLeaderEpoch
         | Error::ThrottlingQuotaExceeded
         | Error::QueueFull => (Retry, Code::SinkBusy, ""),
+        // Another event of the same batch was at fault, which is no want of room.
+        Error::InvalidDifferentRecord => (Retry, Code::SinkBroken, ""),
         // What came was not what was said: the checksum is wrong.
         Error::InvalidMessage => (Retry, Code::SinkBroken, ""),
         Error::KafkaStorageError | Error::LogDirNotFound => (Retry, Code::BrokerFull, ""),
@@ -129,7 +143,7 @@ mod tests {
             (Error::MessageBatchTooLarge, "retry", Code::TooLarge),
             (Error::InvalidRecord, "reject", Code::SinkRefused),
             (Error::PolicyViolation, "reject", Code::SinkRefused),
-            (Error::InvalidDifferentRecord, "retry", Code::SinkBusy),
+            (Error::InvalidDifferentRecord, "retry", Code::SinkBroken),
             (Error::NotLeaderForPartition, "retry", Code::SinkBusy),
             (Error::ThrottlingQuotaExceeded, "retry", Code::SinkBusy),
             (Error::KafkaStorageError, "retry", Code::BrokerFull),
@@ -140,6 +154,26 @@ mod tests {
         ];
         for (error, reaction, code) in cases {
             assert_eq!(judged(error), (reaction, code), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn whoever_cannot_keep_up_says_so_and_a_wrong_event_says_nothing_of_it() {
+        let cases = [
+            (Error::ThrottlingQuotaExceeded, Signal::Overloaded),
+            (Error::RequestTimedOut, Signal::Overloaded),
+            (Error::NotEnoughReplicas, Signal::Overloaded),
+            (Error::NotEnoughReplicasAfterAppend, Signal::Overloaded),
+            (Error::KafkaStorageError, Signal::Overloaded),
+            (Error::NetworkException, Signal::Failed),
+            (Error::InvalidDifferentRecord, Signal::Failed),
+            (Error::InvalidRecord, Signal::Silent),
+            (Error::UnknownTopic, Signal::Silent),
+            (Error::MessageBatchTooLarge, Signal::Silent),
+            (Error::AllBrokersDown, Signal::Silent),
+        ];
+        for (error, signal) in cases {
+            assert_eq!(load(&refusal(error, "orders")), signal, "{error:?}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The sink `kafka`: a whole batch at once into one idempotent producer, an answer for each event.
+//! The sink `kafka`: batches into one idempotent producer, an answer for each event.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use super::access::Cluster;
 use super::batch::Batch;
 use super::live::{Live, setting};
 use super::look::Look;
+use super::pace::Pace;
 use super::topics::Topics;
 use crate::leads::Leads;
 use crate::manner::{Manner, Naming};
@@ -29,10 +30,11 @@ pub struct Kafka {
     pub(super) topic: Naming,
     pub(super) manner: Manner,
     config: ClientConfig,
-    live: tokio::sync::Mutex<Option<Arc<Live>>>,
+    pub(super) live: tokio::sync::Mutex<Option<Arc<Live>>>,
     /// Bytes in a batch: less after one was too large for its topic, and none of its events was.
-    width: AtomicUsize,
+    pub(super) width: AtomicUsize,
     pub(super) topics: Topics,
+    pub(super) pace: Pace,
     leads: Leads,
     look: Look,
 }
@@ -54,7 +56,8 @@ impl Kafka {
         let (live, width) = (tokio::sync::Mutex::default(), AtomicUsize::new(WIDEST));
         let (leads, topics) = (Leads::new(&topic, &manner.topics), Topics::default());
         let look = Look::new(&cluster, manner.timeout);
-        Ok(Kafka { cluster, topic, manner, config, live, width, topics, leads, look })
+        let pace = Pace::new(&manner.gates, &cluster.hosts, manner.concurrency);
+        Ok(Kafka { cluster, topic, manner, config, live, width, topics, pace, leads, look })
     }
 
     /// Returns a producer that has reached the cluster.
@@ -82,7 +85,7 @@ impl Kafka {
         };
         batch.anew(alone);
         while batch.wave().await {}
-        if !batch.has_too_large() {
+        if batch.is_tried() && !batch.has_too_large() {
             let narrower = |width: usize| Some((width / 2).max(NARROWEST));
             let _ = self.width.fetch_update(Ordering::Relaxed, Ordering::Relaxed, narrower);
         }
@@ -143,7 +146,11 @@ impl Sink for Kafka {
         if asked.is_err() {
             self.let_go(&live).await;
         }
-        asked
+        match asked {
+            // An event ended it, which says nothing of its cluster; another may reach it.
+            Err(Refusal::Held) => self.live(until).await.map(drop),
+            asked => asked,
+        }
     }
 
     async fn inspect(&self) -> Result<Inspection, Refusal> {
@@ -176,6 +183,8 @@ fn config(cluster: &Cluster, compression: &str, manner: &Manner) -> ClientConfig
         // The topic's own limit counts, and a broker or a look at its settings tells it.
         ("message.max.bytes", "1000000000"),
         ("queue.buffering.max.kbytes", "2097151"),
+        // The gate has counted them, and an event is in the queue for longer than it is out.
+        ("queue.buffering.max.messages", "0"),
     ];
     for (name, value) in set {
         config.set(name, value);
@@ -185,7 +194,6 @@ fn config(cluster: &Cluster, compression: &str, manner: &Manner) -> ClientConfig
     config.set("message.timeout.ms", backstop.as_millis().to_string());
     let wait = manner.timeout.as_millis().clamp(1, 900_000);
     config.set("request.timeout.ms", wait.to_string());
-    config.set("queue.buffering.max.messages", manner.concurrency.max(1).to_string());
     config.set("compression.type", compression);
     config
 }

@@ -1,5 +1,6 @@
 //! The answers to the events of one batch, filled in as the broker gives them.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rdkafka::error::RDKafkaErrorCode;
@@ -18,14 +19,10 @@ pub(super) type Told = Result<Put, RDKafkaErrorCode>;
 /// One batch that is out.
 #[derive(Debug)]
 pub(super) struct Slots {
-    state: Mutex<State>,
+    told: Mutex<Vec<Option<Told>>>,
+    /// Beside the answers, not with them: whoever hands over does not wait for who fills them in.
+    out: AtomicUsize,
     changed: Notify,
-}
-
-#[derive(Debug)]
-struct State {
-    told: Vec<Option<Told>>,
-    out: usize,
 }
 
 /// The place of one event in its batch; what the client library gives back with the answer.
@@ -37,51 +34,49 @@ pub(super) struct Slot {
 
 impl Slots {
     pub(super) fn new(events: usize) -> Arc<Slots> {
-        let state = Mutex::new(State { told: vec![None; events], out: 0 });
-        Arc::new(Slots { state, changed: Notify::new() })
+        let (told, out) = (Mutex::new(vec![None; events]), AtomicUsize::new(0));
+        Arc::new(Slots { told, out, changed: Notify::new() })
     }
 
     /// Says that an event is about to go out.
     pub(super) fn out(self: &Arc<Slots>, place: usize) -> Box<Slot> {
-        self.state().out += 1;
+        self.out.fetch_add(1, Ordering::Relaxed);
         Box::new(Slot { slots: Arc::clone(self), place })
     }
 
-    /// Returns what was told of an event.
-    pub(super) fn told(&self, place: usize) -> Option<Told> {
-        self.state().told[place]
+    /// Returns what was told of each event so far.
+    pub(super) fn told(&self) -> Vec<Option<Told>> {
+        self.answers().clone()
     }
 
     /// Waits until nothing is out.
     pub(super) async fn all(&self) {
         loop {
             let changed = self.changed.notified();
-            if self.state().out == 0 {
+            if self.out.load(Ordering::Acquire) == 0 {
                 return;
             }
             changed.await;
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn answers(&self) -> MutexGuard<'_, Vec<Option<Told>>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Slot {
     /// Fills the answer in.
     pub(super) fn tell(self, told: Told) {
-        let mut state = self.slots.state();
-        state.told[self.place] = Some(told);
-        state.out -= 1;
-        if state.out == 0 {
+        self.slots.answers()[self.place] = Some(told);
+        if self.slots.out.fetch_sub(1, Ordering::Release) == 1 {
             self.slots.changed.notify_waiters();
         }
     }
 
     /// Says that it did not go out after all.
     pub(super) fn take_back(self) {
-        self.slots.state().out -= 1;
+        self.slots.out.fetch_sub(1, Ordering::Release);
     }
 }
 
@@ -98,11 +93,10 @@ mod tests {
         slots.out(1).take_back();
         let waiting = tokio::time::timeout(Duration::from_millis(10), slots.all());
         assert!(waiting.await.is_err());
-        first.tell(Ok(Put { partition: 1, offset: 7 }));
+        let put = Put { partition: 1, offset: 7 };
+        first.tell(Ok(put));
         let late = async { second.tell(Err(RDKafkaErrorCode::PurgeQueue)) };
         tokio::join!(slots.all(), late);
-        assert_eq!(slots.told(0), Some(Ok(Put { partition: 1, offset: 7 })));
-        assert_eq!(slots.told(1), None);
-        assert_eq!(slots.told(2), Some(Err(RDKafkaErrorCode::PurgeQueue)));
+        assert_eq!(slots.told(), [Some(Ok(put)), None, Some(Err(RDKafkaErrorCode::PurgeQueue))]);
     }
 }

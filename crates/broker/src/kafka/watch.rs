@@ -8,7 +8,6 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::Message;
 use rdkafka::producer::{DeliveryResult, ProducerContext};
 use tokio::sync::Notify;
-use tokio::sync::futures::Notified;
 
 use super::slots::{Put, Slot};
 
@@ -18,9 +17,6 @@ pub(super) struct Watch {
     state: Mutex<State>,
     /// Rung at a fault.
     changed: Notify,
-    /// Rung at every answer too, for those who wait for room. Whoever waits for a fault must not
-    /// wake for each of them.
-    moved: Notify,
 }
 
 /// What is known of one producer.
@@ -42,14 +38,8 @@ impl Watch {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next answer or fault from now on, also before it is polled.
-    pub(super) fn progress(&self) -> Notified<'_> {
-        self.moved.notified()
-    }
-
     fn ring(&self) {
         self.changed.notify_waiters();
-        self.moved.notify_waiters();
     }
 
     /// Waits until something is so.
@@ -106,7 +96,6 @@ impl ProducerContext for Watch {
         match result {
             Ok(put) => {
                 slot.tell(Ok(Put { partition: put.partition(), offset: put.offset() }));
-                self.moved.notify_waiters();
             }
             Err((error, _)) => {
                 self.state().failed = true;

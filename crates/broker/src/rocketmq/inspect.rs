@@ -170,7 +170,8 @@ fn judge(name: &str, settings: &Settings) -> (Durability, Vec<Finding>) {
     let number = |key: &str, usual: i64| get(key).parse().unwrap_or(usual);
     let on = |key: &str| get(key) == "true";
     let flushes = get("flushDiskType") == "SYNC_FLUSH";
-    let copies = number("inSyncReplicas", 1);
+    // RocketMQ 4 does not know it: there a SYNC_MASTER always waits for one.
+    let copies = number("inSyncReplicas", 2);
     let least = match on("enableAutoInSyncReplicas") {
         true => number("minInSyncReplicas", 1),
         false => copies,
@@ -296,14 +297,19 @@ mod tests {
 
     #[test]
     fn a_receipt_is_worth_what_the_settings_wait_for() {
-        let cases: [(Durability, &[(&str, &str)]); 7] = [
+        let cases: [(Durability, &[(&str, &str)]); 8] = [
             (Durability::BestEffort, &[]),
             (Durability::BestEffort, &[("flushDiskType", "ASYNC_FLUSH")]),
             (Durability::Durable, &[("flushDiskType", "SYNC_FLUSH")]),
             (
                 Durability::Durable,
-                &[("flushDiskType", "SYNC_FLUSH"), ("brokerRole", "SYNC_MASTER")],
+                &[
+                    ("flushDiskType", "SYNC_FLUSH"),
+                    ("brokerRole", "SYNC_MASTER"),
+                    ("inSyncReplicas", "1"),
+                ],
             ),
+            (Durability::Replicated, &[("brokerRole", "SYNC_MASTER")]),
             (Durability::Replicated, &[("brokerRole", "SYNC_MASTER"), ("inSyncReplicas", "2")]),
             (
                 Durability::BestEffort,
@@ -322,8 +328,11 @@ mod tests {
 
     #[test]
     fn what_a_setting_risks_is_told_with_what_to_set_instead() {
-        let (_, findings) =
-            class(&[("flushDiskType", "ASYNC_FLUSH"), ("brokerRole", "SYNC_MASTER")]);
+        let (_, findings) = class(&[
+            ("flushDiskType", "ASYNC_FLUSH"),
+            ("brokerRole", "SYNC_MASTER"),
+            ("inSyncReplicas", "1"),
+        ]);
         assert!(findings.iter().all(|finding| finding.grade == Grade::Warn));
         let told = findings.iter().map(|it| it.detail.as_str()).collect::<String>();
         assert!(told.contains("SYNC_FLUSH") && told.contains("inSyncReplicas=2"), "{told}");

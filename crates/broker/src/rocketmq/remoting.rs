@@ -34,6 +34,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 #[cfg(feature = "rocketmq-remoting")]
+pub use self::parcel::opened;
+#[cfg(feature = "rocketmq-remoting")]
 pub use self::sink::RocketMqRemoting;
 pub use self::trust::Trust;
 use super::stamp::sign;

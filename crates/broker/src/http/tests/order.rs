@@ -4,15 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use event::{Code, Event, Sink};
+use hyper::Request;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::Barrier;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::server::{Reply, Seen, Server, status};
+use super::server::{Reply, Seen, Server, status, with};
 use super::{event, kind, options, sink};
 use crate::gate::Gates;
+use crate::http::client::Whole;
 use crate::http::{Http, Options};
 
 /// Answers with the status that the event type names.
@@ -142,6 +146,133 @@ async fn a_connection_is_used_again() {
         http.publish(&[event()]).await;
     }
     assert_eq!((server.seen().len(), server.connections()), (5, 1));
+}
+
+#[tokio::test]
+async fn a_probe_uses_the_connection_of_a_publish_and_leaves_it_to_the_next() {
+    let server = Server::start(|_| with(405, "x-said: 1\r\n", "no such method")).await;
+    let http = sink(&server);
+    for _ in 0..3 {
+        http.publish(&[event()]).await;
+        http.probe().await.unwrap();
+    }
+    assert_eq!((server.seen().len(), server.connections()), (6, 1));
+    let (map, next) = (http.client.headers(), http.client.headers());
+    assert!(map.capacity() > 0 && map.is_empty() && next.capacity() == 0, "one map goes round");
+}
+
+#[tokio::test]
+async fn a_close_ends_the_connections_that_nobody_uses() {
+    let server = Server::start(|_| status(200)).await;
+    let http = sink(&server);
+    http.publish(&[event()]).await;
+    assert_eq!((server.open(), http.client.idle()), (1, 1));
+    http.close().await;
+    assert_eq!((http.client.idle(), http.client.headers().capacity()), (0, 0));
+    let ended = async {
+        while server.open() > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(Duration::from_secs(20), ended).await.expect("the destination sees its end");
+    assert_eq!(kind(&http.publish(&[event()]).await[0]), ("receipt", None));
+    assert_eq!(server.connections(), 2);
+}
+
+/// Moves the clock.
+async fn pass(seconds: u64) {
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(seconds)).await;
+    tokio::time::resume();
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_nobody_used_for_long_is_closed_and_not_used_again() {
+    let server = Server::start(|_| status(200)).await;
+    let http = sink(&server);
+    http.publish(&[event()]).await;
+    pass(3).await;
+    http.publish(&[event()]).await;
+    assert_eq!((server.connections(), http.client.idle()), (1, 1));
+    pass(2).await;
+    assert_eq!(http.client.idle(), 1, "looked at, and not yet old");
+    pass(2).await;
+    http.publish(&[event()]).await;
+    assert_eq!(server.connections(), 2, "old, and not yet looked at");
+    pass(9).await;
+    pass(9).await;
+    assert_eq!(http.client.idle(), 0);
+}
+
+#[tokio::test]
+async fn a_connection_that_the_destination_closed_is_not_used_again() {
+    let last = "HTTP/1.1 200 x\r\ncontent-length: 0\r\n\r\n";
+    let server = Server::start(move |_| Reply::WriteAndCut(last.into())).await;
+    let http = sink(&server);
+    for connections in 1..=3 {
+        let answers = http.publish(&[event()]).await;
+        assert_eq!(kind(&answers[0]), ("receipt", None));
+        assert_eq!(server.connections(), connections);
+        while http.client.idle() > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Answers the first request so, and those after it otherwise.
+async fn first_then(first: Reply, then: Reply) -> Server {
+    let asked = AtomicUsize::new(0);
+    Server::start(move |_| match asked.fetch_add(1, Ordering::SeqCst) {
+        0 => first.clone(),
+        _ => then.clone(),
+    })
+    .await
+}
+
+/// An answer whose body nobody reads to its end.
+fn endless() -> Reply {
+    let head = "HTTP/1.1 200 x\r\ncontent-length: 999999999\r\n\r\n";
+    Reply::Write(head.to_owned() + &"x".repeat(100_000))
+}
+
+#[tokio::test]
+async fn what_was_read_from_a_connection_used_again_is_unknown_and_never_written_twice() {
+    let server = first_then(status(200), Reply::Cut).await;
+    let (http, events) = (sink(&server), [event(), event()]);
+    let mut kinds = Vec::new();
+    for event in &events {
+        kinds.push(kind(&http.publish(std::slice::from_ref(event)).await[0]));
+    }
+    assert_eq!(kinds, [("receipt", None), ("unknown", Some(Code::SinkBroken))]);
+    let seen: Vec<_> = server.seen().iter().map(|seen| seen.header("ce-id").to_owned()).collect();
+    assert_eq!(seen, events.map(|event| event.id.to_string()), "each was read once");
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_response_that_is_not_read_to_its_end_does_not_bring_its_connection_back() {
+    let server = first_then(endless(), status(200)).await;
+    let http = sink(&server);
+    assert_eq!(kind(&http.publish(&[event()]).await[0]), ("receipt", None));
+    assert_eq!(http.client.idle(), 0);
+    assert_eq!(kind(&http.publish(&[event()]).await[0]), ("receipt", None));
+    assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test]
+async fn a_connection_that_cannot_be_written_to_is_not_waited_for() {
+    let server = first_then(endless(), status(200)).await;
+    let http = sink(&server);
+    let request = Request::new(Whole::new(Bytes::new()));
+    let until = Instant::now() + Duration::from_secs(20);
+    let (unread, line) = http.ask(request, until).await.unwrap();
+    http.client.keep(line, http.client.headers());
+    assert_eq!(kind(&http.publish(&[event()]).await[0]), ("receipt", None));
+    assert_eq!(server.connections(), 2);
+    drop(unread);
 }
 
 #[tokio::test]

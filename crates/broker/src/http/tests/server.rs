@@ -57,6 +57,7 @@ struct Shared {
     script: Script,
     seen: Mutex<Vec<Seen>>,
     connections: AtomicUsize,
+    ended: AtomicUsize,
 }
 
 impl Server {
@@ -78,6 +79,7 @@ impl Server {
             script: Box::new(script),
             seen: Mutex::default(),
             connections: AtomicUsize::new(0),
+            ended: AtomicUsize::new(0),
         });
         let state = Arc::clone(&shared);
         let listening = tokio::spawn(async move {
@@ -91,7 +93,8 @@ impl Server {
                             Ok(stream) => state.serve(stream).await,
                             Err(_) => None,
                         },
-                    }
+                    };
+                    state.ended.fetch_add(1, Ordering::SeqCst);
                 });
             }
         });
@@ -108,6 +111,11 @@ impl Server {
 
     pub(super) fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
+    }
+
+    /// Returns how many connections have not ended yet.
+    pub(super) fn open(&self) -> usize {
+        self.connections() - self.shared.ended.load(Ordering::SeqCst)
     }
 }
 

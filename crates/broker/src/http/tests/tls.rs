@@ -7,7 +7,7 @@ use event::{Answer, Code, Sink};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{RootCertStore, ServerConfig};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
@@ -32,13 +32,8 @@ fn identity() -> (TlsAcceptor, CertificateDer<'static>) {
 fn trusting(given: Options, trusted: Option<CertificateDer<'static>>) -> Http {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(trusted);
-    let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
     let url = address::read(&given.url, true).unwrap();
-    Http::with(given, url, Some(tls)).unwrap()
+    Http::with(given, url, Some(roots)).unwrap()
 }
 
 async fn publish_to(port: u16, trusted: Option<CertificateDer<'static>>) -> Answer {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use event::{Code, Event, Millis, Payload, Secret};
+use event::{Code, Event, Millis, Payload, Secret, Sink};
 
 use super::server::{Seen, Server, status, with};
 use super::{cause, event, kind, options, publish_one, sink};
@@ -50,6 +50,39 @@ async fn binary_mode_has_attributes_as_headers_and_the_payload_as_body() {
 }
 
 #[tokio::test]
+async fn nothing_of_a_request_or_its_response_is_in_the_next_request() {
+    let server = Server::start(|_| with(200, "x-said: 1\r\n", "")).await;
+    let http = sink(&server);
+    publish_one(&http, event().key("a").header("note", "b")).await.unwrap();
+    let bad = event().header("note", "c").header("content-type", "\0");
+    assert!(publish_one(&http, bad).await.is_err());
+    let second = event();
+    publish_one(&http, second.clone()).await.unwrap();
+    let seen = &server.seen()[1];
+    assert_eq!(seen.header("ce-id"), second.id.to_string());
+    let others = ["x-said", "ce-note", "ce-subject", "ce-bizkey"].map(|name| seen.header(name));
+    assert_eq!(others, [""; 4]);
+    let mut names: Vec<_> = seen.headers.iter().map(|(name, _)| name).collect();
+    let all = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), all, "each is there once: {names:?}");
+}
+
+#[tokio::test]
+async fn every_request_says_whom_it_is_for_and_who_asks_unless_the_operator_does() {
+    let server = Server::start(|_| status(200)).await;
+    let headers = vec![("User-Agent".to_owned(), Secret::new("shop"))];
+    let http = Http::new(Options { headers, ..options(server.url()) }).unwrap();
+    publish_one(&http, event()).await.unwrap();
+    http.probe().await.unwrap();
+    for seen in server.seen() {
+        assert_eq!(seen.header("host"), format!("127.0.0.1:{}", server.port));
+        assert_eq!((seen.header("user-agent"), seen.header("accept")), ("shop", "*/*"));
+    }
+}
+
+#[tokio::test]
 async fn structured_mode_keeps_the_payload_letter_by_letter() {
     let payload = r#"{"n":12345678901234567890123,"a":1,"a":2}"#;
     let event = Event::new("t", "T", payload).header("tracestate", "a=1");
@@ -69,6 +102,17 @@ async fn bytes_travel_as_they_are_or_as_base64() {
     let structured = seen(Mode::Structured, bytes).await;
     let value: serde_json::Value = serde_json::from_slice(&structured.body).unwrap();
     assert_eq!(value["data_base64"], "AP8K");
+}
+
+#[tokio::test]
+async fn an_empty_payload_says_that_it_is_empty() {
+    let empty = Event { payload: Payload::Bytes(vec![].into()), ..event() };
+    let lengths = |seen: &Seen| {
+        let length = |(name, _): &&(String, String)| name.eq_ignore_ascii_case("content-length");
+        seen.headers.iter().filter(length).map(|(_, value)| value.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(lengths(&seen(Mode::Binary, empty).await), ["0"]);
+    assert_eq!(lengths(&seen(Mode::Binary, event()).await), ["13"]);
 }
 
 #[tokio::test]

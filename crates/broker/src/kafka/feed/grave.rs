@@ -77,7 +77,7 @@ impl Grave {
             return Err(code.map_or(Refusal::Held, |code| refusal(code, &topic)));
         }
         let answered = timeout_at(until, slots.all()).await.is_ok();
-        match slots.told(0).filter(|_| answered) {
+        match slots.told()[0].filter(|_| answered) {
             Some(Ok(_)) => Ok(()),
             Some(Err(code)) => Err(refusal(code, &topic)),
             None => Err(refusal(rdkafka::error::RDKafkaErrorCode::MessageTimedOut, &topic)),

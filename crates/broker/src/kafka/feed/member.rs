@@ -1,6 +1,7 @@
 //! The thread of a feed: it polls, tells the group what is ended, and goes along with rebalances.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Message, OwnedMessage};
+use rdkafka::statistics::{Broker, Statistics};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use tokio::sync::oneshot;
 
@@ -28,10 +30,8 @@ const POLL: Duration = Duration::from_millis(50);
 const GATHER: Duration = Duration::from_millis(20);
 /// How long to rest before the group is joined anew.
 const REST: Duration = Duration::from_secs(1);
-/// How long after its session could end a member whose brokers went out of reach may be without
-/// partitions before a fresh one takes its place: the library sometimes finds no broker any more,
-/// though they are back.
-const ASTRAY: Duration = Duration::from_secs(20);
+/// How often the library says which brokers it knows, in milliseconds.
+const KNOWN: &str = "5000";
 /// How many times as many as may be in hand may wait in each partition, and how many at the least:
 /// to let no more come throws away what is on its way, which then has to be read again.
 const BEHIND: usize = 4;
@@ -72,7 +72,7 @@ fn closed(shared: &Shared) -> bool {
 
 /// Is a member until the feed is closed, or the library gives up.
 fn run(shared: &Arc<Shared>, config: &ClientConfig, subscription: &Subscription) {
-    let context = Context { shared: Arc::clone(shared), timeout: subscription.timeout };
+    let context = Context::new(Arc::clone(shared), subscription.timeout);
     let topics: Vec<&str> = subscription.topics.iter().map(String::as_str).collect();
     let joined = config.create_with_context(context).map_err(|error| setting(&error));
     let joined = joined.and_then(|consumer: BaseConsumer<Context>| {
@@ -86,10 +86,8 @@ fn run(shared: &Arc<Shared>, config: &ClientConfig, subscription: &Subscription)
             return thread::sleep(REST);
         }
     };
-    let (mut told, mut away) = (Instant::now(), None);
-    let mut paused = Vec::new();
-    let patience = session(subscription) + ASTRAY;
-    while !closed(shared) && !is_astray(&consumer, &mut away, patience) {
+    let (mut told, mut paused) = (Instant::now(), Vec::new());
+    while !closed(shared) && !consumer.context().is_astray() {
         let mut full = false;
         match consumer.poll(POLL) {
             None => {}
@@ -100,9 +98,6 @@ fn run(shared: &Arc<Shared>, config: &ClientConfig, subscription: &Subscription)
             }
             Some(Err(error)) => {
                 if let Some(code) = error.rdkafka_error_code().filter(|code| is_trouble(*code)) {
-                    if code == RDKafkaErrorCode::AllBrokersDown {
-                        away.get_or_insert_with(Instant::now);
-                    }
                     trouble(shared, judge(code, subscription));
                 }
             }
@@ -113,26 +108,14 @@ fn run(shared: &Arc<Shared>, config: &ClientConfig, subscription: &Subscription)
             told = Instant::now();
         }
     }
+    if consumer.context().is_astray() {
+        shared.state().forget_all();
+        // It can tell nobody that it leaves, and may wait for an answer for ever.
+        thread::spawn(move || drop(consumer));
+        return;
+    }
     tell(shared, &consumer, None, CommitMode::Sync);
     // Dropping it leaves the group.
-}
-
-/// Tells whether a member whose brokers went out of reach has not found its way back.
-fn is_astray(
-    consumer: &BaseConsumer<Context>,
-    away: &mut Option<Instant>,
-    patience: Duration,
-) -> bool {
-    if away.is_none_or(|since| since.elapsed() < patience) {
-        return false;
-    }
-    let alone = consumer.assignment().is_ok_and(|parts| parts.count() == 0);
-    if alone {
-        tracing::info!("the group is joined anew: its brokers were out of reach");
-    } else {
-        *away = None;
-    }
-    alone
 }
 
 /// Puts in what came; tells whether enough of its partition waits.
@@ -278,6 +261,7 @@ fn config(cluster: &Cluster, subscription: &Subscription) -> ClientConfig {
         ("session.timeout.ms", session.to_string()),
         ("heartbeat.interval.ms", (session / 4).to_string()),
         ("topic.metadata.refresh.interval.ms", "10000".to_owned()),
+        ("statistics.interval.ms", KNOWN.to_owned()),
         ("queued.min.messages", "1000".to_owned()),
         ("queued.max.messages.kbytes", "16384".to_owned()),
         // Whatever is read beyond a pause is read again.
@@ -296,11 +280,32 @@ fn config(cluster: &Cluster, subscription: &Subscription) -> ClientConfig {
 struct Context {
     shared: Arc<Shared>,
     timeout: Duration,
+    astray: AtomicBool,
+}
+
+impl Context {
+    fn new(shared: Arc<Shared>, timeout: Duration) -> Context {
+        Context { shared, timeout, astray: AtomicBool::new(false) }
+    }
+
+    /// Tells whether the library has forgotten every broker and asks nobody any more. A cluster
+    /// whose only broker was out of touch with its controller for a moment says of itself that it
+    /// has none, and the library then forgets the last one, and where it began.
+    fn is_astray(&self) -> bool {
+        self.astray.load(Ordering::Relaxed)
+    }
 }
 
 impl ClientContext for Context {
     fn log(&self, _: RDKafkaLogLevel, facility: &str, line: &str) {
         tracing::debug!(facility, line, "kafka");
+    }
+
+    fn stats(&self, told: Statistics) {
+        let known = |broker: &Broker| ["configured", "learned"].contains(&&*broker.source);
+        if !told.brokers.values().any(known) && !self.astray.swap(true, Ordering::Relaxed) {
+            tracing::info!("the group is joined anew: the client has forgotten all brokers");
+        }
     }
 
     // The poll returns it too.
@@ -310,6 +315,10 @@ impl ClientContext for Context {
 impl ConsumerContext for Context {
     fn pre_rebalance(&self, consumer: &BaseConsumer<Context>, rebalance: &Rebalance<'_>) {
         let Rebalance::Revoke(going) = rebalance else { return };
+        // Whatever is in hand by now is another member's.
+        if self.is_astray() {
+            return;
+        }
         // What was lost is another member's already, and so is its mark.
         if !consumer.assignment_lost() {
             tell(&self.shared, consumer, Some(going), CommitMode::Sync);
@@ -320,6 +329,9 @@ impl ConsumerContext for Context {
 
     fn post_rebalance(&self, consumer: &BaseConsumer<Context>, rebalance: &Rebalance<'_>) {
         let Rebalance::Assign(come) = rebalance else { return };
+        if self.is_astray() {
+            return;
+        }
         let mut wanted = TopicPartitionList::new();
         for (topic, partition) in places(come) {
             wanted.add_partition(&topic, partition);
@@ -338,7 +350,7 @@ impl ConsumerContext for Context {
     }
 
     fn commit_callback(&self, result: KafkaResult<()>, marks: &TopicPartitionList) {
-        if result.is_err() {
+        if result.is_err() && !self.is_astray() {
             untold(&self.shared, marks);
         }
     }
@@ -347,27 +359,42 @@ impl ConsumerContext for Context {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kafka::Access;
+
+    fn knows(sources: &[&str]) -> Statistics {
+        let broker = |source: &&str| {
+            let broker = Broker { source: (*source).to_owned(), ..Broker::default() };
+            ((*source).to_owned(), broker)
+        };
+        Statistics { brokers: sources.iter().map(broker).collect(), ..Statistics::default() }
+    }
 
     #[test]
-    fn a_member_without_partitions_is_replaced_some_time_after_its_brokers_were_away() {
-        let access = Access { url: "kafka://127.0.0.1:1".to_owned(), user: None };
-        let cluster = Cluster::new(&access).unwrap();
-        let subscription = Subscription::new("group", &["a"]);
-        let shared = Arc::new(Shared::new(1));
-        let context = Context { shared, timeout: subscription.timeout };
-        let consumer: BaseConsumer<Context> =
-            config(&cluster, &subscription).create_with_context(context).unwrap();
-        let before = |time| Instant::now().checked_sub(time).unwrap();
-        let is_astray = |away: &mut Option<Instant>| is_astray(&consumer, away, ASTRAY);
-        assert!(!is_astray(&mut None), "they were never away");
-        let mut away = Some(before(ASTRAY / 2));
-        assert!(!is_astray(&mut away) && away.is_some());
-        assert!(is_astray(&mut Some(before(ASTRAY))));
-        let mut parts = TopicPartitionList::new();
-        parts.add_partition("a", 0);
-        consumer.assign(&parts).unwrap();
-        let mut away = Some(before(ASTRAY));
-        assert!(!is_astray(&mut away) && away.is_none(), "it is back");
+    fn a_client_that_knows_no_broker_any_more_is_astray_and_no_other() {
+        let context = Context::new(Arc::new(Shared::new(1)), Duration::ZERO);
+        for sources in [&["logical", "configured"][..], &["logical", "learned", "internal"]] {
+            context.stats(knows(sources));
+            assert!(!context.is_astray(), "{sources:?}");
+        }
+        context.stats(knows(&["logical", "internal"]));
+        assert!(context.is_astray());
+    }
+
+    #[test]
+    fn what_a_client_that_is_astray_could_not_tell_is_no_matter_of_its_successor() {
+        for astray in [false, true] {
+            let shared = Arc::new(Shared::new(1));
+            let context = Context::new(Arc::clone(&shared), Duration::ZERO);
+            if astray {
+                context.stats(knows(&[]));
+            }
+            let place = ("orders".to_owned(), 0);
+            let fresh = Part::new(Some(Mark { offset: 7, ..Mark::default() }));
+            shared.state().parts.insert(place.clone(), fresh);
+            let mut marks = TopicPartitionList::new();
+            marks.add_partition_offset("orders", 0, Offset::Offset(5)).unwrap();
+            context.commit_callback(Err(KafkaError::Canceled), &marks);
+            let told = shared.state().parts.get_mut(&place).unwrap().mark();
+            assert_eq!(told.is_none(), astray, "{told:?}");
+        }
     }
 }

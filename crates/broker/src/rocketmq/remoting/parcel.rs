@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use bytes::Bytes;
-use event::{Cause, Code, Millis};
+use event::{Cause, Code, Event, Millis};
 
-use super::super::wire::v2;
+use super::super::letter;
+use super::super::wire::{resource, v2};
 use super::route::Queue;
 
 /// One in a request.
@@ -102,6 +103,17 @@ impl Parcel {
     }
 }
 
+/// Reads an event from what a broker keeps of it. What is none is a `bad-event`.
+pub fn opened(topic: &str, properties: &str, body: &[u8]) -> Result<Event, Cause> {
+    let pairs = properties.split(BEHIND).filter_map(|pair| pair.split_once(BETWEEN));
+    letter::open(v2::Message {
+        topic: resource(topic),
+        user_properties: pairs.map(|(name, value)| (name.into(), value.into())).collect(),
+        system_properties: None,
+        body: Bytes::copy_from_slice(body),
+    })
+}
+
 #[derive(Default)]
 struct Properties(String);
 
@@ -169,8 +181,6 @@ impl Request {
 
 #[cfg(test)]
 mod tests {
-    use event::Event;
-
     use super::super::super::Shape;
     use super::super::super::letter::Letters;
     use super::*;
@@ -225,6 +235,16 @@ mod tests {
             rest = more;
         }
         assert!(rest.is_empty());
+    }
+
+    #[test]
+    fn what_was_written_is_read_again() {
+        let odd = Event::new("o", "a|b", "").key("two\nlines 100%").header("note", "a\u{1}\u{2}");
+        for event in [Event::new("t", "T", "{}").key("k"), odd] {
+            let Parcel { topic, properties, body, .. } = parcel(&event).unwrap();
+            assert_eq!(opened(&topic, &properties, &body), Ok(event));
+        }
+        assert_eq!(opened("t", "", b"hi").unwrap_err().code, Code::BadEvent);
     }
 
     #[test]

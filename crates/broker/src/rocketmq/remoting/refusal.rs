@@ -13,9 +13,17 @@ pub(super) const NO_SLAVE: i64 = 11;
 /// The topic has no route, or its broker does not have it.
 pub(super) const NO_TOPIC: i64 = 17;
 
-/// What a broker says of one whom it does not know.
-const STRANGER: [&str; 6] =
-    ["ignature", "AccessKey", "accessKey", "username", "is not found", "is disabled"];
+/// What a broker says of one whom it does not know. That of 4.x says the last before it looks at
+/// anything else, whatever it dislikes.
+const STRANGER: [&str; 7] = [
+    "ignature",
+    "AccessKey",
+    "accessKey",
+    "username",
+    "is not found",
+    "is disabled",
+    "AclException",
+];
 
 /// Judges a code that is not `OK`, of a request with so many bytes.
 pub(super) fn of(answer: &Answer, topic: &str, bytes: usize) -> Refusal {
@@ -108,7 +116,8 @@ mod tests {
             (1, "request queueId[9] is illegal", ("retry", Code::SinkBroken)),
             (1, "Sending message to topic[x] is forbidden.", ("reject", Code::SinkRefused)),
             (1, "AclException: Check signature failed for", ("down", Code::AuthRefused)),
-            (1, "No default permission for t", ("retry", Code::AuthRefused)),
+            (1, "acl.common.AclException: No acl config for me", ("down", Code::AuthRefused)),
+            (1, "AclException: No default permission for t", ("retry", Code::AuthRefused)),
             (2, "[OVERLOAD]system busy", ("retry", Code::SinkBusy)),
             (3, "request type 310 not supported", ("down", Code::SinkDown)),
             (10, "", ("unknown", Code::NotKept)),
