@@ -17,6 +17,7 @@ mod server;
 pub mod sqlite;
 mod statements;
 mod strategy;
+mod whole;
 
 pub use event::{Finding, Grade};
 pub use given::check_table;

@@ -120,6 +120,10 @@ pub trait Outbox: Send + Sync {
     async fn close(&self);
 }
 
+/// What to do about a url that cannot be read.
+pub(crate) const ENCODE: &str = "if its password holds `/`, `?`, `#` or `@`, write it \
+                                 percent-encoded (`%2F`), or in a config as `${env:NAME}`";
+
 /// Where an outbox lives.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Home {
@@ -187,7 +191,7 @@ impl Kind {
             _ => {
                 let detail = "an outbox url starts with sqlite:, postgres:, mysql: or mariadb:, \
                               for example sqlite:orders.sqlite3 or \
-                              mysql://postbox@127.0.0.1/orders";
+                              mysql://127.0.0.1/orders";
                 Err(StoreError::Broken(Cause::new(Code::ConfigInvalid, detail)))
             }
         }
@@ -217,5 +221,7 @@ mod tests {
         for bad in ["orders", "oracle:orders", "postgres://me@127.0.0.1:no/orders"] {
             home(bad).unwrap_err();
         }
+        let said = home("orders").unwrap_err().to_string();
+        assert!(said.ends_with("mysql://127.0.0.1/orders") && !said.contains("***"), "{said}");
     }
 }

@@ -1,4 +1,4 @@
--- Tells whether the version table is there.
+-- Tells whether a table is there.
 -- $1 its name.
 -- Index: the catalog's own. Locks nothing.
 SELECT COUNT(*) FROM information_schema.tables

@@ -1,7 +1,6 @@
--- Reads the keys that wait for another attempt of one of their events.
--- For each shard: #1 the shard.
+-- Reads the keys of a shard that wait for another attempt of one of their events.
+-- $1 the shard.
 -- Index: {outbox}_later_holders, covering. Locks nothing.
-{each}
-SELECT later.number, later.seq, later.biz_key, later.topic, later.shard
+SELECT later.number, later.seq, later.biz_key, later.topic
 FROM {outbox}_later AS later FORCE INDEX ({outbox}_later_holders)
-WHERE later.shard = #1 AND later.attempts > 0 AND later.biz_key IS NOT NULL
+WHERE later.shard = $1 AND later.attempts > 0 AND later.biz_key IS NOT NULL

@@ -4,6 +4,10 @@
 -- $5 from where and $6 up to where their rows stand among $7, the numbers, which rise in each; $8
 -- shards, $9 from which number and $10 up to which one: the same rows, as runs of neighbours; $11
 -- what the destinations called them, in the order of $7, or NULL if nothing.
+-- Of all relays, whoever locks the tally has the rows to itself, so both halves find the same ones:
+-- a history that is read from the table costs less than one that takes each row from the hand that
+-- deletes it. A row that somebody changes from outside at this moment stands there as it was
+-- published; some servers then leave the changed row waiting, and it is published once more.
 -- Index: the primary keys of the tally and of the hot table. Locks: the tallies named, in one order
 -- for everybody, and the rows that move.
 WITH want AS MATERIALIZED (
@@ -24,8 +28,8 @@ counted AS (
 line AS MATERIALIZED (
     SELECT shard, first, ($7::bigint[])[first:last] AS seqs FROM counted
 ),
-gone AS (
-    DELETE FROM {outbox} AS hot WHERE hot.ctid = ANY (ARRAY(
+spots AS MATERIALIZED (
+    SELECT ARRAY(
         SELECT near.ctid FROM unnest($8::smallint[], $9::bigint[], $10::bigint[])
             AS run (shard, low, high)
         JOIN line ON line.shard = run.shard
@@ -35,21 +39,21 @@ gone AS (
                 AND line.seqs[width_bucket(hot.seq, line.seqs)] = hot.seq
             OFFSET 0
         ) AS near
-    ))
-    RETURNING hot.shard, hot.seq, hot.event_id, hot.topic, hot.event_type, hot.biz_key, hot.payload,
-        hot.payload_bytes, hot.headers, hot.created_at
+    ) AS ctids,
+    coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
 ),
 kept AS (
     INSERT INTO {outbox}_sent (seq, event_id, topic, event_type, biz_key, payload, payload_bytes,
         headers, created_at, attempts, broker_message_id, sent_at)
-    SELECT gone.seq, gone.event_id, gone.topic, gone.event_type, gone.biz_key, gone.payload,
-        gone.payload_bytes, gone.headers, gone.created_at, 1,
+    SELECT hot.seq, hot.event_id, hot.topic, hot.event_type, hot.biz_key, hot.payload,
+        hot.payload_bytes, hot.headers, hot.created_at, 1,
         CASE WHEN $11::text[] IS NOT NULL THEN (
-            SELECT ($11)[line.first - 1 + width_bucket(gone.seq, line.seqs)]
-            FROM line WHERE line.shard = gone.shard) END,
-        coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
-    FROM gone
+            SELECT ($11)[line.first - 1 + width_bucket(hot.seq, line.seqs)]
+            FROM line WHERE line.shard = hot.shard) END,
+        (SELECT now FROM spots)
+    FROM {outbox} AS hot WHERE hot.ctid = ANY ((SELECT ctids FROM spots)::tid[])
+),
+gone AS (
+    DELETE FROM {outbox} AS hot WHERE hot.ctid = ANY ((SELECT ctids FROM spots)::tid[])
 )
-SELECT shard,
-    coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
-FROM counted
+SELECT shard, (SELECT now FROM spots) AS now FROM counted

@@ -199,25 +199,13 @@ impl Claims for MySql {
         part.passed = part.lag.follow(newest, passed);
     }
 
-    async fn holders(
-        &self,
-        conn: &mut MySqlConnection,
-        shards: &[u16],
-    ) -> Result<Vec<Holder>, Fault> {
-        let mut holders = Vec::new();
-        for some in shards.chunks(AT_ONCE) {
-            let each = some.iter().map(|shard| vec![(*shard).into()]).collect();
-            for row in self.sql.holders.ask().each(each).all(&mut *conn).await? {
-                holders.push(Holder {
-                    shard: rows::shard(&row, 4)?,
-                    number: rows::int(&row, 0)?,
-                    birth: rows::int(&row, 1)?,
-                    key: rows::text(&row, 2)?.to_owned(),
-                    topic: rows::text(&row, 3)?.to_owned(),
-                });
-            }
-        }
-        Ok(holders)
+    async fn holders(&self, conn: &mut MySqlConnection, shard: u16) -> Result<Vec<Holder>, Fault> {
+        let read = |row: &MySqlRow| {
+            let (number, birth) = (rows::int(row, 0)?, rows::int(row, 1)?);
+            let (key, topic) = (rows::text(row, 2)?.to_owned(), rows::text(row, 3)?.to_owned());
+            Ok(Holder { number, birth, key, topic })
+        };
+        self.sql.holders.ask().give(shard).all(conn).await?.iter().map(read).collect()
     }
 
     async fn due_later(

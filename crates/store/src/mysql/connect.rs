@@ -8,8 +8,9 @@ use event::{Cause, Code, Millis, StoreError};
 use sqlx::mysql::MySqlConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, MySqlConnection, Row};
 
-use super::error::{judge, yields};
+use super::error::{judge, number, yields};
 use super::{MySql, rows};
+use crate::outbox::ENCODE;
 use crate::server::{Commit, Connects, Fault, Identity, Scope, broken, down};
 
 /// How long a server may take to let us in.
@@ -66,10 +67,10 @@ impl Kind {
 pub(super) fn options(url: &str) -> Result<MySqlConnectOptions, StoreError> {
     let refuse = |detail: String| StoreError::Broken(Cause::new(Code::ConfigInvalid, detail));
     let options = MySqlConnectOptions::from_str(url)
-        .map_err(|error| refuse(format!("no MySQL or MariaDB address: {error}")))?;
+        .map_err(|error| refuse(format!("no MySQL or MariaDB address: {error}; {ENCODE}")))?;
     if options.get_database().is_none() {
         return Err(refuse(
-            "the url of an outbox names a database, as in mysql://me@host/db".into(),
+            "the database is missing at the end of the url, as in mysql://host/db".into(),
         ));
     }
     let options = options.charset("utf8mb4").pipes_as_concat(false).timezone(None);
@@ -97,9 +98,7 @@ impl Connects for MySql {
             let server = prepare(&mut conn, self.skips).await?;
             Ok((conn, server))
         });
-        connecting.await.unwrap_or_else(|_| {
-            Err(down(format!("the server did not let us in within {PATIENCE:?}")))
-        })
+        connecting.await.unwrap_or_else(|_| Err(silent(&self.options)))
     }
 
     async fn clock(&self, conn: &mut MySqlConnection, now: Option<i64>) -> Result<Millis, Fault> {
@@ -137,6 +136,10 @@ impl Connects for MySql {
         yields(error)
     }
 
+    fn undone(error: &sqlx::Error) -> bool {
+        number(error).is_some() && judge(error).cause().code == Code::StoreBusy
+    }
+
     fn judge(error: &sqlx::Error) -> StoreError {
         judge(error)
     }
@@ -147,6 +150,15 @@ fn unreached(options: &MySqlConnectOptions, error: sqlx::Error) -> Fault {
     let sqlx::Error::Io(error) = error else { return error.into() };
     let (host, port) = (options.get_host(), options.get_port());
     down(format!("no MySQL or MariaDB server answers at {host}:{port}: {error}"))
+}
+
+/// Says where somebody answers who may be somebody else: others wait for us to speak first.
+fn silent(options: &MySqlConnectOptions) -> Fault {
+    let (host, port) = (options.get_host(), options.get_port());
+    down(format!(
+        "the server at {host}:{port} did not let us in within {PATIENCE:?}: is it a MySQL or \
+         MariaDB server?"
+    ))
 }
 
 /// Sets a connection up. Returns which server it is.
@@ -271,5 +283,16 @@ mod tests {
         for bad in ["mysql://me@127.0.0.1:no/orders", "mysql://me@127.0.0.1"] {
             home(bad).unwrap_err();
         }
+        let said = home("mysql://me:canary/@127.0.0.1/orders").unwrap_err().to_string();
+        assert!(said.contains("percent-encoded (`%2F`)") && !said.contains("canary"), "{said}");
+        let said = home("mysql://me@127.0.0.1").unwrap_err().to_string();
+        assert!(said.contains("the database is missing at the end of the url"), "{said}");
+    }
+
+    #[test]
+    fn a_server_that_waits_may_be_of_another_kind() {
+        let said = silent(&options("mysql://me@127.0.0.1:5432/orders").unwrap()).to_string();
+        assert!(said.contains("127.0.0.1:5432 did not let us in within 10s"), "{said}");
+        assert!(said.contains("is it a MySQL or MariaDB server?"), "{said}");
     }
 }

@@ -42,13 +42,19 @@ fn verdict(number: u16, said: &str) -> StoreError {
         // Deadlock, lock wait, a changed row, too long, NOWAIT, a metadata lock, a changed table.
         1213 | 1205 | 1020 | 1969 | 3024 | 3572 | 1317 | 1412 | 1467 => down(Code::StoreBusy, ""),
         1146 | 1054 => broken(Code::SchemaMissing, "; run postbox migrate"),
-        1044 | 1045 | 1698 | 1251 => {
+        1044 => broken(
+            Code::StoreBroken,
+            "; check the database's name in the outbox's url, and that this account was granted \
+             rights on it (postbox migrate --grants shows how)",
+        ),
+        1045 | 1698 | 1251 => {
             broken(Code::StoreBroken, "; check the user and the password of the outbox's url")
         }
         1049 | 1046 => broken(Code::StoreBroken, "; check the database of the outbox's url"),
-        1142 | 1143 | 1227 | 1370 => {
-            broken(Code::StoreBroken, "; grant it to the user of the outbox's url")
-        }
+        1142 | 1143 | 1227 | 1370 => broken(
+            Code::StoreBroken,
+            "; grant it to the user of the outbox's url (postbox migrate --grants shows how)",
+        ),
         1040 | 1203 | 1226 => {
             down(Code::StoreBusy, "; raise max_connections, or lower what others keep open")
         }
@@ -93,6 +99,16 @@ fn verdict(number: u16, said: &str) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_right_that_is_missing_says_how_it_is_granted() {
+        for number in [1044, 1142, 1143, 1227] {
+            let said = verdict(number, "denied").to_string();
+            assert!(said.contains("postbox migrate --grants"), "{said}");
+        }
+        let said = verdict(1044, "Access denied to database 'ordres'").to_string();
+        assert!(said.contains("check the database's name") && !said.contains("password"), "{said}");
+    }
 
     #[test]
     fn what_a_person_must_mend_is_broken_and_the_rest_may_be_asked_again() {

@@ -14,6 +14,7 @@ use super::{MySql, count, examine, grants, history, inbox, put, rows};
 use crate::listing::find;
 use crate::server::rows::Cells;
 use crate::server::{Base, Connects, Fault, Keeps, Scope, SeenDay, broken};
+use crate::whole::tables;
 use crate::{Accounts, Finding};
 
 /// How many rows of history a step looks at, at each of two places, to find what is old.
@@ -222,9 +223,17 @@ impl Keeps for MySql {
         Ok(dead.into_keys().collect())
     }
 
+    async fn has(&self, conn: &mut MySqlConnection, name: &str) -> Result<bool, Fault> {
+        let ask = self.sql.has_versions.ask().give(name.to_owned());
+        Ok(rows::int(&ask.one(conn).await?, 0)? != 0)
+    }
+
+    fn tables(&self, version: u32) -> Vec<String> {
+        tables(&MIGRATIONS[..=version as usize], &self.table)
+    }
+
     async fn version(&self, conn: &mut MySqlConnection) -> Result<u32, Fault> {
-        let ask = self.sql.has_versions.ask().give(format!("{}_schema", self.table));
-        if rows::int(&ask.one(&mut *conn).await?, 0)? == 0 {
+        if !self.has(conn, &format!("{}_schema", self.table)).await? {
             return Ok(0);
         }
         rows::small(&self.sql.read_version.ask().one(conn).await?, 0)

@@ -24,6 +24,18 @@ fn alone(shards: &[u16]) -> Vec<Vec<Value>> {
     named(shards, |shard| vec![shard.into()])
 }
 
+/// Reads a lease that is open.
+fn lease(row: &MySqlRow) -> Result<LeaseRow, Fault> {
+    Ok(LeaseRow {
+        shard: rows::shard(row, 0)?,
+        owner: rows::text(row, 1)?.to_owned(),
+        mark: Fence(rows::int(row, 2)?),
+        until: Millis(rows::int(row, 3)?),
+        now: Millis(rows::int(row, 4)?),
+        out: flight::read(rows::text(row, 5)?),
+    })
+}
+
 impl MySql {
     /// Says in the tallies of shards whose these are now.
     pub(super) async fn mark(
@@ -76,18 +88,20 @@ impl Leases for MySql {
         }
         let row = |shard: u16| vec![shard.into(), wanted.contains(&shard).into()];
         let ask = self.sql.lock.ask().give(now).rows(named(shards, row));
-        let read = |row: &MySqlRow| {
-            Ok(LeaseRow {
-                shard: rows::shard(row, 0)?,
-                owner: rows::text(row, 1)?.to_owned(),
-                mark: Fence(rows::int(row, 2)?),
-                until: Millis(rows::int(row, 3)?),
-                now: Millis(rows::int(row, 4)?),
-                out: flight::read(rows::text(row, 5)?),
-            })
-        };
-        let leases = ask.all(&mut *conn).await?.iter().map(read).collect();
+        let leases = ask.all(&mut *conn).await?.iter().map(lease).collect();
         self.sql.lock_tally.ask().rows(alone(shards)).all(conn).await?;
+        leases
+    }
+
+    async fn lock_free(
+        &self,
+        conn: &mut MySqlConnection,
+        now: Option<i64>,
+        shards: &[u16],
+    ) -> Result<Vec<LeaseRow>, Fault> {
+        let ask = self.sql.lock_now.ask().give(now).rows(alone(shards));
+        let leases = ask.all(&mut *conn).await?.iter().map(lease).collect();
+        self.sql.lock_tally_now.ask().rows(alone(shards)).all(conn).await?;
         leases
     }
 

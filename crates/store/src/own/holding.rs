@@ -1,7 +1,8 @@
 //! What one relay holds: how it took each shard, and for each lane and shard the rows in flight.
 //!
-//! It is memory only, and the tables are right: whenever the two may differ, it is dropped, and the
-//! next claim takes the lease anew with a higher fence.
+//! It is memory only, and the tables are right: whenever the two may differ in more than a claim
+//! that nobody was told of, it is dropped, and the next claim takes the lease anew with a higher
+//! fence.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

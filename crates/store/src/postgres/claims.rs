@@ -94,14 +94,14 @@ impl Claims for Postgres {
         part.passed = passed;
     }
 
-    async fn holders(&self, conn: &mut PgConnection, shards: &[u16]) -> Result<Vec<Holder>, Fault> {
-        let shards: Vec<i16> = shards.iter().copied().map(number).collect();
+    async fn holders(&self, conn: &mut PgConnection, shard: u16) -> Result<Vec<Holder>, Fault> {
         let read = |row: &PgRow| {
-            let (number, birth, shard) = (row.try_get(0)?, row.try_get(1)?, rows::shard(row, 4)?);
+            let (number, birth) = (row.try_get(0)?, row.try_get(1)?);
             let (key, topic) = (rows::text(row, 2)?.to_owned(), rows::text(row, 3)?.to_owned());
-            Ok(Holder { shard, number, birth, key, topic })
+            Ok(Holder { number, birth, key, topic })
         };
-        self.sql.holders.query().bind(shards).fetch_all(conn).await?.iter().map(read).collect()
+        let rows = self.sql.holders.query().bind(number(shard)).fetch_all(conn).await?;
+        rows.iter().map(read).collect()
     }
 
     async fn due_later(

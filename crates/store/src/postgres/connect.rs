@@ -12,7 +12,8 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection, Row};
 
 use super::Postgres;
-use super::error::{judge, yields};
+use super::error::{judge, undone, yields};
+use crate::outbox::ENCODE;
 use crate::server::{Commit, Connects, Fault, Identity, Scope, broken, down};
 
 /// How long a server may take to let us in.
@@ -42,14 +43,19 @@ const SETTINGS: [(&str, &str); 13] = [
 pub(super) fn options(url: &str) -> Result<PgConnectOptions, StoreError> {
     let refuse = |detail: String| StoreError::Broken(Cause::new(Code::ConfigInvalid, detail));
     let options = PgConnectOptions::from_str(url)
-        .map_err(|error| refuse(format!("no PostgreSQL address: {error}")))?;
+        .map_err(|error| refuse(format!("no PostgreSQL address: {error}; {ENCODE}")))?;
+    if options.get_database().is_none() {
+        return Err(refuse(
+            "the database is missing at the end of the url, as in postgres://host/db".into(),
+        ));
+    }
     Ok(options.application_name("postbox").disable_statement_logging())
 }
 
 /// Says which database an address leads to, whoever asks for it.
 pub(crate) fn home(url: &str) -> Result<String, StoreError> {
     let options = options(url)?;
-    let database = options.get_database().unwrap_or(options.get_username());
+    let database = options.get_database().unwrap_or_default();
     Ok(format!("{}:{}/{database}", options.get_host(), options.get_port()))
 }
 
@@ -96,6 +102,10 @@ impl Connects for Postgres {
         yields(error)
     }
 
+    fn undone(error: &sqlx::Error) -> bool {
+        undone(error)
+    }
+
     fn judge(error: &sqlx::Error) -> StoreError {
         judge(error)
     }
@@ -119,9 +129,18 @@ async fn connect(
 
 /// Says where nobody answers.
 fn unreached(options: &PgConnectOptions, error: sqlx::Error) -> Fault {
-    let sqlx::Error::Io(error) = error else { return error.into() };
     let (host, port) = (options.get_host(), options.get_port());
-    down(format!("no PostgreSQL server answers at {host}:{port}: {error}"))
+    // What a server of another kind says first.
+    let foreign = ["unexpected response from SSLRequest", "unknown "];
+    match error {
+        sqlx::Error::Io(error) => {
+            down(format!("no PostgreSQL server answers at {host}:{port}: {error}"))
+        }
+        sqlx::Error::Protocol(said) if foreign.iter().any(|it| said.starts_with(it)) => {
+            down(format!("what answers at {host}:{port} is no PostgreSQL server"))
+        }
+        error => error.into(),
+    }
 }
 
 /// Reads which server it is: by its start, after which commits that did not wait for the disk may
@@ -206,8 +225,29 @@ mod tests {
     }
 
     #[test]
-    fn an_address_must_be_one() {
+    fn an_address_must_be_one_and_name_a_database() {
         options("postgres://me@127.0.0.1:5432/orders").unwrap();
-        options("postgres://me@127.0.0.1:no/orders").unwrap_err();
+        let said = options("postgres://me:canary/@127.0.0.1/orders").unwrap_err().to_string();
+        assert!(said.contains("percent-encoded (`%2F`)") && !said.contains("canary"), "{said}");
+        let said = options("postgres://me@127.0.0.1").unwrap_err().to_string();
+        assert!(said.contains("the database is missing at the end of the url"), "{said}");
+    }
+
+    #[tokio::test]
+    async fn a_server_of_another_kind_is_called_that() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let greeting = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            // How MySQL begins: the length of its greeting.
+            std::io::Write::write_all(&mut stream, b"K\0\0\0\x0a8.0.40\0").unwrap();
+            stream
+        });
+        let options = options(&format!("postgres://me@127.0.0.1:{port}/orders")).unwrap();
+        let Err(fault) = connect(&options, Commit::Sure).await else { panic!("it is no server") };
+        let said = fault.to_string();
+        let right = format!("what answers at 127.0.0.1:{port} is no PostgreSQL server");
+        assert!(said.contains(&right) && !said.contains("SSLRequest"), "{said}");
+        greeting.join().unwrap();
     }
 }

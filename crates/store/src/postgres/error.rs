@@ -1,11 +1,19 @@
 //! What PostgreSQL's answers mean to a caller: wait and ask again, or stop and tell a person.
 
 use event::{Cause, Code, StoreError};
+use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
 /// Tells whether the same work may succeed at once: it met another's, and one had to yield.
 pub(super) fn yields(error: &sqlx::Error) -> bool {
     let sqlx::Error::Database(error) = error else { return false };
     matches!(error.code().as_deref(), Some("40001" | "40P01"))
+}
+
+/// Tells whether the server gave up a lone statement: what is worse than an error ends the session,
+/// and leaves in doubt what was written down.
+pub(super) fn undone(error: &sqlx::Error) -> bool {
+    let told = error.as_database_error().and_then(|it| it.try_downcast_ref::<PgDatabaseError>());
+    told.is_some_and(|told| told.severity() == PgSeverity::Error)
 }
 
 /// Judges an error by its SQLSTATE.
@@ -37,7 +45,10 @@ fn verdict(state: &str, said: &str) -> StoreError {
             broken(Code::StoreBroken, "; check the user and the password of the outbox's url")
         }
         "3D000" => broken(Code::StoreBroken, "; check the database of the outbox's url"),
-        "42501" => broken(Code::StoreBroken, "; grant it to the user of the outbox's url"),
+        "42501" => broken(
+            Code::StoreBroken,
+            "; grant it to the user of the outbox's url (postbox migrate --grants shows how)",
+        ),
         "53300" => down(Code::StoreBusy, "; raise max_connections, or lower what others keep open"),
         // After a failover the address leads to a standby for a while.
         "25006" => down(Code::StoreDown, "; the server takes no writes now"),
@@ -56,6 +67,12 @@ fn verdict(state: &str, said: &str) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_right_that_is_missing_says_how_it_is_granted() {
+        let said = verdict("42501", "permission denied for table outbox").to_string();
+        assert!(said.contains("postbox migrate --grants"), "{said}");
+    }
 
     #[test]
     fn what_a_person_must_mend_is_broken_and_the_rest_may_be_asked_again() {

@@ -13,6 +13,7 @@ use super::statements::{MIGRATIONS, migration};
 use super::{Postgres, examine, grants, history, inbox, put};
 use crate::listing::{RECENT, counts, find};
 use crate::server::{Base, Fault, Keeps, Scope, SeenDay};
+use crate::whole::tables;
 use crate::{Accounts, Finding};
 
 /// How many rows of history a step looks at, at each of two places, to find what is old.
@@ -168,10 +169,17 @@ impl Keeps for Postgres {
         ids(&self.sql.requeue.query().bind(now).bind(texts).fetch_all(conn).await?)
     }
 
+    async fn has(&self, conn: &mut PgConnection, name: &str) -> Result<bool, Fault> {
+        let query = self.sql.has_versions.query().bind(name.to_owned());
+        Ok(query.fetch_one(conn).await?.try_get(0)?)
+    }
+
+    fn tables(&self, version: u32) -> Vec<String> {
+        tables(&MIGRATIONS[..=version as usize], &self.table)
+    }
+
     async fn version(&self, conn: &mut PgConnection) -> Result<u32, Fault> {
-        let versions = format!("{}_schema", self.table);
-        let query = self.sql.has_versions.query().bind(versions);
-        if !query.fetch_one(&mut *conn).await?.try_get::<bool, _>(0)? {
+        if !self.has(conn, &format!("{}_schema", self.table)).await? {
             return Ok(0);
         }
         let row = self.sql.read_version.query().fetch_one(conn).await?;

@@ -4,12 +4,31 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use event::{Fence, Millis};
+use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
 use super::Postgres;
 use super::rows::{self, count, number};
 use crate::own::Member;
 use crate::server::{Fault, Grant, LeaseRow, Leases, Renewal};
+
+fn numbers(shards: &[u16]) -> Vec<i16> {
+    shards.iter().copied().map(number).collect()
+}
+
+/// Reads a lease that is open.
+fn lease(row: &PgRow) -> Result<LeaseRow, Fault> {
+    let (seqs, untils): (Vec<i64>, Vec<i64>) = (row.try_get(5)?, row.try_get(6)?);
+    let out = seqs.into_iter().zip(untils.into_iter().map(Millis)).collect();
+    Ok(LeaseRow {
+        shard: rows::shard(row, 0)?,
+        owner: row.try_get(1)?,
+        mark: Fence(row.try_get(2)?),
+        until: Millis(row.try_get(3)?),
+        now: Millis(row.try_get(4)?),
+        out,
+    })
+}
 
 #[async_trait]
 impl Leases for Postgres {
@@ -26,21 +45,18 @@ impl Leases for Postgres {
         shards: &[u16],
         wanted: &[u16],
     ) -> Result<Vec<LeaseRow>, Fault> {
-        let numbers = |shards: &[u16]| shards.iter().copied().map(number).collect::<Vec<i16>>();
         let query = self.sql.lock.query().bind(now).bind(numbers(shards)).bind(numbers(wanted));
-        let read = |row: &sqlx::postgres::PgRow| {
-            let (seqs, untils): (Vec<i64>, Vec<i64>) = (row.try_get(5)?, row.try_get(6)?);
-            let out = seqs.into_iter().zip(untils.into_iter().map(Millis)).collect();
-            Ok(LeaseRow {
-                shard: rows::shard(row, 0)?,
-                owner: row.try_get(1)?,
-                mark: Fence(row.try_get(2)?),
-                until: Millis(row.try_get(3)?),
-                now: Millis(row.try_get(4)?),
-                out,
-            })
-        };
-        query.fetch_all(conn).await?.iter().map(read).collect()
+        query.fetch_all(conn).await?.iter().map(lease).collect()
+    }
+
+    async fn lock_free(
+        &self,
+        conn: &mut PgConnection,
+        now: Option<i64>,
+        shards: &[u16],
+    ) -> Result<Vec<LeaseRow>, Fault> {
+        let query = self.sql.lock_now.query().bind(now).bind(numbers(shards));
+        query.fetch_all(conn).await?.iter().map(lease).collect()
     }
 
     async fn take(
@@ -50,8 +66,7 @@ impl Leases for Postgres {
         until: Millis,
         shards: &[u16],
     ) -> Result<Vec<(u16, Fence)>, Fault> {
-        let shards: Vec<i16> = shards.iter().copied().map(number).collect();
-        let query = self.sql.take.query().bind(shards).bind(owner).bind(until.0);
+        let query = self.sql.take.query().bind(numbers(shards)).bind(owner).bind(until.0);
         let taken = query.fetch_all(conn).await?;
         taken.iter().map(|row| Ok((rows::shard(row, 0)?, Fence(row.try_get(1)?)))).collect()
     }

@@ -9,7 +9,7 @@ use event::{Catalog, Counts, EventId, Filter, Listing, Page, Requeued, StoreErro
 use super::base::Base;
 use super::dialect::Dialect;
 use super::fault::Fault;
-use super::work::{Commit, Scope, Work};
+use super::work::{Commit, Scope, Terms, Work};
 use crate::listing::{self, Revive};
 
 /// The catalog of one handle.
@@ -56,10 +56,9 @@ struct Finding {
 #[async_trait]
 impl<D: Dialect> Work<D> for Finding {
     type Out = Listing;
-    const COMMIT: Commit = Commit::Sure;
 
-    fn scope(&self) -> Scope {
-        Scope::Moment
+    fn terms(&self) -> Terms {
+        Terms::new(Commit::Sure, Scope::Moment)
     }
 
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Listing, Fault> {
@@ -73,10 +72,9 @@ struct Counting;
 #[async_trait]
 impl<D: Dialect> Work<D> for Counting {
     type Out = Counts;
-    const COMMIT: Commit = Commit::Sure;
 
-    fn scope(&self) -> Scope {
-        Scope::Moment
+    fn terms(&self) -> Terms {
+        Terms::new(Commit::Sure, Scope::Moment)
     }
 
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Counts, Fault> {
@@ -93,7 +91,10 @@ struct Ordering {
 #[async_trait]
 impl<D: Dialect> Work<D> for Ordering {
     type Out = Vec<EventId>;
-    const COMMIT: Commit = Commit::Sure;
+
+    fn terms(&self) -> Terms {
+        Terms::new(Commit::Sure, Scope::Statement)
+    }
 
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Self::Out, Fault> {
         base.shards(conn).await?;
@@ -109,10 +110,9 @@ struct Requeuing {
 #[async_trait]
 impl<D: Dialect> Work<D> for Requeuing {
     type Out = Requeued;
-    const COMMIT: Commit = Commit::Sure;
 
-    fn scope(&self) -> Scope {
-        Scope::Transaction
+    fn terms(&self) -> Terms {
+        Terms::new(Commit::Sure, Scope::Transaction)
     }
 
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Requeued, Fault> {

@@ -13,7 +13,7 @@ use super::base::Base;
 use super::dialect::{Dialect, Keeps};
 use super::fault::Fault;
 use super::history::{Plan, Ring};
-use super::work::{Commit, Scope, Work};
+use super::work::{Commit, Scope, Terms, Work};
 
 /// How many rows of a day are looked at in every step, and before it is dropped.
 const GLANCE: i64 = 100;
@@ -99,10 +99,9 @@ struct Sweeping(Keep);
 #[async_trait]
 impl<D: Dialect> Work<D> for Sweeping {
     type Out = Option<(Millis, Swept, Plan)>;
-    const COMMIT: Commit = Commit::Quick;
 
-    fn scope(&self) -> Scope {
-        Scope::Transaction
+    fn terms(&self) -> Terms {
+        Terms::new(Commit::Quick, Scope::Transaction)
     }
 
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Self::Out, Fault> {
@@ -143,10 +142,9 @@ struct Dropping {
 #[async_trait]
 impl<D: Dialect> Work<D> for Dropping {
     type Out = Dropped;
-    const COMMIT: Commit = Commit::Quick;
 
-    fn scope(&self) -> Scope {
-        <D as Keeps>::DROPS
+    fn terms(&self) -> Terms {
+        Terms::new(Commit::Quick, <D as Keeps>::DROPS)
     }
 
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Dropped, Fault> {

@@ -56,6 +56,8 @@ pub(crate) trait Connects: Send + Sync + Sized + 'static {
     async fn hang_up(conn: Self::Conn);
     /// Tells whether the same work may succeed at once: it met another's, and one had to yield.
     fn yields(error: &sqlx::Error) -> bool;
+    /// Tells whether the server said of a lone statement that it gave it up.
+    fn undone(error: &sqlx::Error) -> bool;
     /// Says what an error means.
     fn judge(error: &sqlx::Error) -> StoreError;
 }
@@ -77,6 +79,15 @@ pub(crate) trait Leases: Connects {
         now: Option<i64>,
         shards: &[u16],
         wanted: &[u16],
+    ) -> Result<Vec<LeaseRow>, Fault>;
+    /// Opens leases and then their tallies as [`lock`](Leases::lock) does, with what is in flight
+    /// in each, but waits for nobody: what another has open is left out, or the server says that it
+    /// is busy.
+    async fn lock_free(
+        &self,
+        conn: &mut Self::Conn,
+        now: Option<i64>,
+        shards: &[u16],
     ) -> Result<Vec<LeaseRow>, Fault>;
     /// Takes leases that are open, says so in their tallies, and returns their fences.
     async fn take(
@@ -127,7 +138,6 @@ pub(crate) struct Claimed {
 
 /// A row that holds the followers of its key.
 pub(crate) struct Holder {
-    pub(crate) shard: u16,
     pub(crate) number: i64,
     pub(crate) birth: i64,
     pub(crate) key: String,
@@ -172,8 +182,8 @@ pub(crate) trait Claims: Leases {
     fn saw(part: &mut Part, seen: &Self::Seen, sight: &Sighted);
     /// Learns that every later row up to a place was passed, as of a look that saw `newest` rows.
     fn saw_later(part: &mut Part, seen: &Self::Seen, newest: i64, passed: Passed);
-    /// Reads the keys that wait for another attempt of one of their events.
-    async fn holders(&self, conn: &mut Self::Conn, shards: &[u16]) -> Result<Vec<Holder>, Fault>;
+    /// Reads the keys of a shard that wait for another attempt of one of their events.
+    async fn holders(&self, conn: &mut Self::Conn, shard: u16) -> Result<Vec<Holder>, Fault>;
     /// Reads which later rows of each shard are due beyond a place.
     async fn due_later(
         &self,
@@ -482,6 +492,10 @@ pub(crate) trait Keeps: Connects {
         now: Option<i64>,
         ids: &[EventId],
     ) -> Result<Vec<EventId>, Fault>;
+    /// Tells whether a table is there.
+    async fn has(&self, conn: &mut Self::Conn, name: &str) -> Result<bool, Fault>;
+    /// Returns the tables that a version of the schema has.
+    fn tables(&self, version: u32) -> Vec<String>;
     /// Reads the version of the schema; 0 is none.
     async fn version(&self, conn: &mut Self::Conn) -> Result<u32, Fault>;
     /// How a migration is set off.

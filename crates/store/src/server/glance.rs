@@ -6,7 +6,7 @@ use event::Millis;
 use super::base::Base;
 use super::dialect::{Claims, Dialect};
 use super::fault::Fault;
-use super::work::{Commit, Work};
+use super::work::{Commit, Scope, Terms, Work};
 use crate::own::Look;
 
 /// What one look at every shard showed.
@@ -29,7 +29,10 @@ pub(super) struct Glancing {
 #[async_trait]
 impl<D: Dialect> Work<D> for Glancing {
     type Out = Glance<D>;
-    const COMMIT: Commit = Commit::Quick;
+
+    fn terms(&self) -> Terms {
+        Terms::new(Commit::Quick, Scope::Statement)
+    }
 
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Glance<D>, Fault> {
         D::glance(base, conn, self.lane, self.seen).await

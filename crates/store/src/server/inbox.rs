@@ -9,7 +9,7 @@ use event::{Begun, EventId, Fence, Inbox, InboxEnd, StoreError};
 use super::base::Base;
 use super::dialect::Dialect;
 use super::fault::Fault;
-use super::work::{Commit, Work};
+use super::work::{Commit, Scope, Terms, Work};
 
 /// The consumers' memory of one handle.
 pub(super) struct ServerInbox<D: Dialect>(pub(super) Arc<Base<D>>);
@@ -40,7 +40,10 @@ struct Beginning {
 #[async_trait]
 impl<D: Dialect> Work<D> for Beginning {
     type Out = Begun;
-    const COMMIT: Commit = Commit::Sure;
+
+    fn terms(&self) -> Terms {
+        Terms::new(Commit::Sure, Scope::Statement)
+    }
 
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Begun, Fault> {
         let lease = i64::try_from(self.lease.as_millis()).unwrap_or(i64::MAX);
@@ -58,7 +61,10 @@ struct Finishing {
 #[async_trait]
 impl<D: Dialect> Work<D> for Finishing {
     type Out = bool;
-    const COMMIT: Commit = Commit::Sure;
+
+    fn terms(&self) -> Terms {
+        Terms::new(Commit::Sure, Scope::Statement)
+    }
 
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<bool, Fault> {
         let Finishing { group, id, fence, end } = self;

@@ -183,8 +183,11 @@ impl<D: Dialect> ServerLane<D> {
             for look in &glance.looks {
                 let may = holding.may(self.lane, look, lease);
                 let leaves = sharing.heirs.contains_key(&look.shard);
-                if may == May::Take || may == May::Keep && !leaves {
-                    return Ok(None);
+                match (may, sharing.rests()) {
+                    (May::Take, Some(rest)) => next = next.min(rest),
+                    (May::Take, None) => return Ok(None),
+                    (May::Keep, _) if !leaves => return Ok(None),
+                    _ => {}
                 }
                 let held = holding.held(look.shard).filter(|_| holding.runs_down(look, lease));
                 let renewal = |held| Renewal { shard: look.shard, held, out: None };

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use event::{Address, Claim, Event, Fence, Outcome, Sequence, Shelf};
+use event::{Address, Cause, Claim, Code, Event, Fence, Outcome, Sequence, Shelf, StoreError};
 
 use super::base::Base;
 use super::dialect::{Claimed, Dialect};
@@ -38,10 +38,19 @@ impl Pick<'_> {
         let mut claimed: HashMap<i64, Claimed> =
             claimed.into_iter().map(|claimed| (claimed.number, claimed)).collect();
         let mut holding = base.holding();
+        let changed: Vec<u16> = picked
+            .iter()
+            .filter_map(|due| (!claimed.contains_key(&due.number)).then_some(due.shard))
+            .collect();
+        if !changed.is_empty() {
+            // What waited behind them is only known by looking anew.
+            changed.into_iter().for_each(|shard| holding.lose(shard));
+            let detail = "rows of the outbox were changed from outside while they were claimed";
+            return Err(StoreError::Down(Cause::new(Code::StoreBusy, detail)).into());
+        }
         let desk = &mut holding.desks[self.lane];
         for due in picked {
-            let claimed = claimed.remove(&due.number);
-            let claimed = claimed.expect("nobody else moves rows of an open shard");
+            let Some(claimed) = claimed.remove(&due.number) else { continue };
             let Claimed { event, attempt, unexplained, trail, .. } = claimed;
             let address = Address { shelf: Shelf::Later, shard: due.shard, number: due.number };
             let fence = self.stage(due.shard).held.newest;

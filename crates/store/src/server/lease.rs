@@ -8,7 +8,7 @@ use event::{Fence, Millis};
 use super::base::Base;
 use super::dialect::Dialect;
 use super::fault::Fault;
-use super::work::{Commit, Work};
+use super::work::{Commit, Scope, Terms, Work};
 use crate::own::{Held, Holding};
 
 /// A lease as its row says.
@@ -71,7 +71,10 @@ pub(super) struct Renewing {
 #[async_trait]
 impl<D: Dialect> Work<D> for Renewing {
     type Out = ();
-    const COMMIT: Commit = Commit::Quick;
+
+    fn terms(&self) -> Terms {
+        Terms::new(Commit::Quick, Scope::Statement)
+    }
 
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<(), Fault> {
         renew(base, conn, self.until, &self.renewals).await.map(drop)

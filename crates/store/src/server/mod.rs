@@ -20,7 +20,9 @@ mod history;
 mod hot;
 mod identity;
 mod inbox;
+mod informing;
 mod lane;
+mod lapsing;
 mod later;
 mod lease;
 mod lines;
@@ -34,6 +36,7 @@ mod schema;
 mod settle;
 mod sharing;
 mod sift;
+mod taking;
 mod together;
 mod work;
 

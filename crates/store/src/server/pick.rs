@@ -7,7 +7,7 @@ use event::{Cause, Claim, Millis, Moment, Want};
 use super::base::Base;
 use super::claim::Stage;
 use super::compete::Rivals;
-use super::dialect::{Dialect, Holder};
+use super::dialect::Dialect;
 use super::fault::Fault;
 use super::glance::Glance;
 use super::lease::{Renewal, renew};
@@ -112,33 +112,6 @@ impl<'a> Pick<'a> {
         self.changed.extend(shards);
     }
 
-    /// Tells fresh hands which keys wait for another attempt.
-    pub(super) async fn inform<D: Dialect>(
-        &self,
-        base: &Base<D>,
-        conn: &mut D::Conn,
-    ) -> Result<(), Fault> {
-        let fresh: Vec<u16> = {
-            let mut holding = base.holding();
-            let desk = &mut holding.desks[self.lane];
-            let shards = self.stages.iter().filter(|stage| stage.takes());
-            shards.map(|stage| stage.shard).filter(|shard| !desk.part(*shard).informed).collect()
-        };
-        if fresh.is_empty() {
-            return Ok(());
-        }
-        let holders = base.db.holders(conn, &fresh).await?;
-        let mut holding = base.holding();
-        let desk = &mut holding.desks[self.lane];
-        for Holder { shard, number, birth, key, topic } in holders {
-            if desk.lane.topics.take(&topic) {
-                desk.part(shard).hand.hold(Some(&key), birth, number);
-            }
-        }
-        fresh.into_iter().for_each(|shard| desk.part(shard).informed = true);
-        Ok(())
-    }
-
     /// Starts the claim in every shard that it may take rows of.
     pub(super) fn open(&self, holding: &mut Holding) {
         for stage in self.stages.iter().filter(|stage| stage.takes()) {
@@ -213,9 +186,7 @@ impl<'a> Pick<'a> {
     ) -> Result<Vec<Vec<Claim>>, Fault> {
         let renewals: Vec<Renewal> = {
             let holding = base.holding();
-            let renewed = |stage: &&Stage| {
-                stage.take || stage.runs_down || self.stirred.contains(&stage.shard)
-            };
+            let renewed = |stage: &&Stage| stage.runs_down || self.stirred.contains(&stage.shard);
             let stages = self.stages.iter().filter(renewed);
             let renewal = |&Stage { shard, held, .. }: &Stage| match self.changed.contains(&shard) {
                 true => Renewal::naming(&holding, shard, held),

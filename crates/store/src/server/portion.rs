@@ -10,7 +10,7 @@ use super::dialect::Dialect;
 use super::fault::Fault;
 use super::moves::{End, Moving};
 use super::settle::{Kept, Owned, Settling, is_put_back};
-use super::work::{Commit, Scope, Work};
+use super::work::{Commit, Scope, Terms, Work};
 
 /// What a settlement says of some shards.
 pub(super) struct Portion<'a> {
@@ -88,10 +88,11 @@ impl<'a> Portion<'a> {
 #[async_trait]
 impl<D: Dialect> Work<D> for Portion<'_> {
     type Out = Kept;
-    const COMMIT: Commit = Commit::Quick;
 
-    fn scope(&self) -> Scope {
-        if self.is_plain() && D::ONE_STROKE { Scope::Statement } else { Scope::Transaction }
+    fn terms(&self) -> Terms {
+        let one = self.is_plain() && D::ONE_STROKE;
+        let scope = if one { Scope::Statement } else { Scope::Transaction };
+        Terms::new(Commit::Quick, scope).of(self.of.era)
     }
 
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Kept, Fault> {
@@ -107,10 +108,6 @@ impl<D: Dialect> Work<D> for Portion<'_> {
         }
         moves.write(base, conn).await?;
         Ok(kept)
-    }
-
-    fn era(&self) -> Option<u64> {
-        Some(self.of.era)
     }
 
     fn doubted(&mut self) {

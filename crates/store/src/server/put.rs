@@ -6,7 +6,7 @@ use event::{Event, Millis};
 use super::base::Base;
 use super::dialect::Dialect;
 use super::fault::Fault;
-use super::work::{Commit, Scope, Work};
+use super::work::{Commit, Terms, Work};
 
 /// Events for one transaction.
 pub(super) struct Putting {
@@ -17,10 +17,9 @@ pub(super) struct Putting {
 #[async_trait]
 impl<D: Dialect> Work<D> for Putting {
     type Out = ();
-    const COMMIT: Commit = Commit::Sure;
 
-    fn scope(&self) -> Scope {
-        D::puts(&self.events)
+    fn terms(&self) -> Terms {
+        Terms::new(Commit::Sure, D::puts(&self.events))
     }
 
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<(), Fault> {

@@ -11,7 +11,7 @@ use super::fault::Fault;
 use super::lease::Grant;
 use super::settle::{Owned, take_in};
 use super::together::take_turn;
-use super::work::{Commit, Scope, Work};
+use super::work::{Commit, Scope, Terms, Work};
 
 /// Puts what a lane has in flight back, and hands over what it leases.
 pub(super) async fn release<D: Dialect>(base: &Base<D>, lane: usize) -> Result<(), StoreError> {
@@ -33,9 +33,14 @@ pub(super) async fn release<D: Dialect>(base: &Base<D>, lane: usize) -> Result<(
     let released = base.work(&mut releasing).await;
     let mut holding = base.holding();
     for shard in releasing.held.into_keys() {
-        match &released {
-            Ok(busy) if busy.contains(&shard) => holding.desks[lane].clear(shard),
-            Ok(_) | Err(_) => holding.lose(shard),
+        // Whether or not it was written down, other lanes keep what they have in flight.
+        let busy = match &released {
+            Ok(busy) => busy.contains(&shard),
+            Err(_) => !holding.is_quiet(shard, Some(lane)),
+        };
+        match busy {
+            true => holding.desks[lane].clear(shard),
+            false => holding.lose(shard),
         }
     }
     released.map(drop)
@@ -51,14 +56,9 @@ struct Releasing {
 #[async_trait]
 impl<D: Dialect> Work<D> for Releasing {
     type Out = BTreeSet<u16>;
-    const COMMIT: Commit = Commit::Quick;
 
-    fn scope(&self) -> Scope {
-        Scope::Transaction
-    }
-
-    fn era(&self) -> Option<u64> {
-        Some(self.era)
+    fn terms(&self) -> Terms {
+        Terms::new(Commit::Quick, Scope::Transaction).of(self.era)
     }
 
     /// Returns the shards in which other lanes are at work.

@@ -6,8 +6,8 @@ use event::{Cause, Code, StoreError};
 use super::base::Base;
 use super::dialect::Dialect;
 use super::fault::Fault;
-use super::work::{Commit, Scope, Work};
-use crate::Schema;
+use super::work::{Commit, Scope, Terms, Work};
+use crate::{Schema, whole};
 
 /// Refuses a schema that a newer program made.
 pub(super) fn refuse_newer<D: Dialect>(base: &Base<D>, found: u32) -> Result<(), StoreError> {
@@ -22,16 +22,40 @@ pub(super) fn refuse_newer<D: Dialect>(base: &Base<D>, found: u32) -> Result<(),
     Err(StoreError::Broken(Cause::new(Code::SchemaUnknown, detail)))
 }
 
+/// Refuses a schema of which tables are gone. What a newer program made, this one cannot know.
+async fn refuse_missing<D: Dialect>(
+    base: &Base<D>,
+    conn: &mut D::Conn,
+    found: u32,
+) -> Result<(), Fault> {
+    // A migration that was broken off may have made some of the first version's.
+    if found == 0 || found > D::WANTED {
+        return Ok(());
+    }
+    let mut missing = Vec::new();
+    for name in base.db.tables(found) {
+        if !base.db.has(conn, &name).await? {
+            missing.push(name);
+        }
+    }
+    Ok(whole::refuse_missing(&base.table, found, &missing)?)
+}
+
 /// Reads which schema a database has.
 pub(super) struct Reading;
 
 #[async_trait]
 impl<D: Dialect> Work<D> for Reading {
     type Out = Schema;
-    const COMMIT: Commit = Commit::Sure;
+
+    fn terms(&self) -> Terms {
+        Terms::new(Commit::Sure, Scope::Statement)
+    }
 
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Schema, Fault> {
-        Ok(Schema { found: base.db.version(conn).await?, wanted: D::WANTED })
+        let found = base.db.version(conn).await?;
+        refuse_missing(base, conn, found).await?;
+        Ok(Schema { found, wanted: D::WANTED })
     }
 }
 
@@ -41,16 +65,16 @@ pub(super) struct Migrating;
 #[async_trait]
 impl<D: Dialect> Work<D> for Migrating {
     type Out = Schema;
-    const COMMIT: Commit = Commit::Sure;
 
-    fn scope(&self) -> Scope {
-        D::MIGRATES
+    fn terms(&self) -> Terms {
+        Terms::new(Commit::Sure, D::MIGRATES)
     }
 
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Schema, Fault> {
         base.db.queue_up(conn).await?;
         let from = base.db.version(conn).await?;
         refuse_newer(base, from)?;
+        refuse_missing(base, conn, from).await?;
         for version in from + 1..=D::WANTED {
             base.db.apply(conn, version, base.wanted).await?;
         }
@@ -65,9 +89,14 @@ pub(super) struct Examining;
 #[async_trait]
 impl<D: Dialect> Work<D> for Examining {
     type Out = Vec<crate::Finding>;
-    const COMMIT: Commit = Commit::Sure;
+
+    fn terms(&self) -> Terms {
+        Terms::new(Commit::Sure, Scope::Statement)
+    }
 
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Self::Out, Fault> {
+        let found = base.db.version(conn).await?;
+        refuse_missing(base, conn, found).await?;
         D::examine(base, conn).await
     }
 }

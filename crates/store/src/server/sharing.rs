@@ -1,6 +1,6 @@
 //! Sharing the shards with other relays: who is there, and which shards go to whom.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use event::{Millis, StoreError};
@@ -9,7 +9,7 @@ use super::base::{Base, Heirs};
 use super::dialect::Dialect;
 use super::fault::Fault;
 use super::lease::Grant;
-use super::work::{Commit, Scope, Work};
+use super::work::{Commit, Scope, Terms, Work};
 use crate::own::{Member, heirs};
 
 /// What a relay knows of others.
@@ -19,9 +19,40 @@ pub(super) struct Sharing {
     next: Millis,
     /// Which of its shards it gives away as soon as nothing of them is in flight.
     pub(super) heirs: Heirs,
+    /// Since when free leases were refused, because others had some open, and how often.
+    refused: Option<(Instant, u32)>,
+    /// Before when it takes no lease for that reason.
+    rests: Option<Instant>,
 }
 
+/// How long no lease is taken after another had one open: at first, and at the most.
+const REST: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(500)];
+
 impl Sharing {
+    /// Learns whether others had some of the free leases open, and then takes none for a while.
+    /// Returns for how long that has been so.
+    pub(super) fn was_refused(&mut self, refused: bool) -> Duration {
+        if !refused {
+            (self.refused, self.rests) = (None, None);
+            return Duration::ZERO;
+        }
+        let (since, times) = self.refused.unwrap_or((Instant::now(), 0));
+        self.refused = Some((since, times + 1));
+        self.rests = Some(Instant::now() + REST[1].min(REST[0] * (1 << times.min(8))));
+        since.elapsed()
+    }
+
+    /// Begins to count anew for how long leases were refused.
+    pub(super) fn has_said(&mut self) {
+        self.refused = None;
+    }
+
+    /// Returns for how long no lease is to be taken, if so.
+    pub(super) fn rests(&self) -> Option<Duration> {
+        let rest = self.rests?.saturating_duration_since(Instant::now());
+        (!rest.is_zero()).then_some(rest)
+    }
+
     /// Forgets that this relay has said that it is there. Returns whether it had.
     pub(super) fn depart(&mut self) -> bool {
         std::mem::take(&mut self.next) > Millis(0)
@@ -92,7 +123,10 @@ struct Attending {
 #[async_trait]
 impl<D: Dialect> Work<D> for Attending {
     type Out = Vec<Member>;
-    const COMMIT: Commit = Commit::Quick;
+
+    fn terms(&self) -> Terms {
+        Terms::new(Commit::Quick, Scope::Statement)
+    }
 
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Vec<Member>, Fault> {
         let lease = i64::try_from(self.lease.as_millis()).unwrap_or(i64::MAX / 10);
@@ -109,10 +143,9 @@ struct Giving {
 #[async_trait]
 impl<D: Dialect> Work<D> for Giving {
     type Out = ();
-    const COMMIT: Commit = Commit::Quick;
 
-    fn scope(&self) -> Scope {
-        Scope::Transaction
+    fn terms(&self) -> Terms {
+        Terms::new(Commit::Quick, Scope::Transaction)
     }
 
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<(), Fault> {

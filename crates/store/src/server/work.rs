@@ -40,25 +40,40 @@ pub(crate) enum Scope {
     Moment,
 }
 
+/// How work is to be done.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    commit: Commit,
+    scope: Scope,
+    repeats: bool,
+    era: Option<u64>,
+}
+
+impl Terms {
+    /// Says whether its answer is a promise that must outlive a crash of the server, and how it is
+    /// set off. It may be done again after it was undone.
+    pub(super) fn new(commit: Commit, scope: Scope) -> Terms {
+        Terms { commit, scope, repeats: true, era: None }
+    }
+
+    /// Says from what was remembered of which server it was made.
+    pub(super) fn of(self, era: u64) -> Terms {
+        Terms { era: Some(era), ..self }
+    }
+
+    /// Says that it is not done again.
+    pub(super) fn once(self) -> Terms {
+        Terms { repeats: false, ..self }
+    }
+}
+
 /// Something to do on a connection.
 #[async_trait]
 pub(super) trait Work<D: Dialect>: Send {
     /// What it answers once it is committed.
     type Out: Send;
-    /// Whether its answer is a promise that must outlive a crash of the server.
-    const COMMIT: Commit;
-    /// Says how it is set off.
-    fn scope(&self) -> Scope {
-        Scope::Statement
-    }
-    /// Tells whether it may be done again after it was undone.
-    fn repeats(&self) -> bool {
-        true
-    }
-    /// Says from what was remembered of which server it was made, if from any.
-    fn era(&self) -> Option<u64> {
-        None
-    }
+    /// Says how it is to be done.
+    fn terms(&self) -> Terms;
     /// Does it. After an error nothing more is asked of the connection.
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Self::Out, Fault>;
     /// Learns that it may or may not have been committed.
@@ -85,7 +100,7 @@ impl<D: Dialect> Base<D> {
         loop {
             match tokio::time::timeout(PATIENCE, self.once(work)).await {
                 Ok(Ok(out)) => return Ok(out),
-                Ok(Err(fault)) if yields::<D>(&fault) && work.repeats() && tries < AGAIN => {
+                Ok(Err(fault)) if yields::<D>(&fault) && work.terms().repeats && tries < AGAIN => {
                     tokio::time::sleep(Duration::from_millis(fastrand::u64(1..10 << tries))).await;
                     tries += 1;
                 }
@@ -115,11 +130,11 @@ impl<D: Dialect> Base<D> {
     }
 
     async fn once<W: Work<D>>(&self, work: &mut W) -> Result<W::Out, Fault> {
-        let mut line = self.line(W::COMMIT).await?;
-        if work.era().is_some_and(|era| era != line.era) {
+        let Terms { commit, scope, era, .. } = work.terms();
+        let mut line = self.line(commit).await?;
+        if era.is_some_and(|era| era != line.era) {
             return Err(another_server().into());
         }
-        let scope = work.scope();
         if scope == Scope::Statement {
             let out = work.run(self, &mut line.conn).await;
             return match out {
@@ -128,7 +143,9 @@ impl<D: Dialect> Base<D> {
                     Ok(out)
                 }
                 Err(fault) => {
-                    work.doubted();
+                    if !undone::<D>(&fault) {
+                        work.doubted();
+                    }
                     Err(fault)
                 }
             };
@@ -164,6 +181,10 @@ impl<D: Dialect> Base<D> {
         }
         error
     }
+}
+
+fn undone<D: Connects>(fault: &Fault) -> bool {
+    matches!(fault, Fault::Sql(error) if D::undone(error))
 }
 
 fn yields<D: Connects>(fault: &Fault) -> bool {

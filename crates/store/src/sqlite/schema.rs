@@ -7,22 +7,39 @@ use super::base::Base;
 use super::connect;
 use super::error::Fault;
 use super::statements::{MIGRATIONS, migration};
-use crate::Schema;
+use crate::{Schema, whole};
 
 /// The version that this program works with.
 pub(super) const WANTED: u32 = MIGRATIONS.len() as u32 - 1;
 
 /// Reads the version that a database has; 0 is none.
 pub(super) async fn found(base: &Base, conn: &mut SqliteConnection) -> Result<u32, Fault> {
-    let versions = format!("{}_schema", base.table);
-    let query = base.sql.has_versions.query().bind(versions);
-    let there: i64 = query.fetch_one(&mut *conn).await?.try_get(0)?;
-    if there == 0 {
+    if !has(base, conn, &format!("{}_schema", base.table)).await? {
         return Ok(0);
     }
     let row = base.sql.read_version.query().fetch_one(&mut *conn).await?;
     let version: Option<i64> = row.try_get(0)?;
-    Ok(version.and_then(|version| u32::try_from(version).ok()).unwrap_or(0))
+    let found = version.and_then(|version| u32::try_from(version).ok()).unwrap_or(0);
+    refuse_missing(base, conn, found).await?;
+    Ok(found)
+}
+
+/// Refuses a schema of which tables are gone. What a newer program made, this one cannot know.
+async fn refuse_missing(base: &Base, conn: &mut SqliteConnection, found: u32) -> Result<(), Fault> {
+    let mut missing = Vec::new();
+    if (1..=WANTED).contains(&found) {
+        for name in whole::tables(&MIGRATIONS[..=found as usize], &base.table) {
+            if !has(base, conn, &name).await? {
+                missing.push(name);
+            }
+        }
+    }
+    Ok(whole::refuse_missing(&base.table, found, &missing)?)
+}
+
+async fn has(base: &Base, conn: &mut SqliteConnection, name: &str) -> Result<bool, Fault> {
+    let query = base.sql.has_versions.query().bind(name.to_owned());
+    Ok(query.fetch_one(conn).await?.try_get::<i64, _>(0)? > 0)
 }
 
 /// Refuses a schema that a newer program made.

@@ -154,3 +154,18 @@ async fn a_handle_that_was_closed_says_so() {
     let refused = place.outbox.put(&[Event::new("t", "T", "{}")], None).await.unwrap_err();
     assert!(refused.to_string().contains("closed"), "{refused}");
 }
+
+#[tokio::test]
+async fn an_outbox_without_one_of_its_tables_is_neither_right_nor_up_to_date() {
+    let place = place().await;
+    let mut conn = super::connect::writer(&place.outbox.base.path, false).await.unwrap();
+    sqlx::raw_sql("DROP TABLE outbox_dead").execute(&mut conn).await.unwrap();
+    for refused in [
+        place.outbox.schema().await.unwrap_err(),
+        place.outbox.migrate().await.unwrap_err(),
+        place.outbox.examine().await.unwrap_err(),
+    ] {
+        assert_eq!(refused.cause().code, event::Code::SchemaMissing);
+        assert!(refused.to_string().contains("without outbox_dead:"), "{refused}");
+    }
+}

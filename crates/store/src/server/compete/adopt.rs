@@ -10,7 +10,7 @@ use super::super::base::Base;
 use super::super::claim::lapse;
 use super::super::dialect::Dialect;
 use super::super::fault::Fault;
-use super::super::work::{Commit, Scope, Work};
+use super::super::work::{Commit, Scope, Terms, Work};
 use crate::compete::{self, Adopt, Fact, changed};
 
 /// Sees to it that the outbox is claimed with this relay's strategy, or refuses.
@@ -47,7 +47,10 @@ struct Reading;
 #[async_trait]
 impl<D: Dialect> Work<D> for Reading {
     type Out = bool;
-    const COMMIT: Commit = Commit::Quick;
+
+    fn terms(&self) -> Terms {
+        Terms::new(Commit::Quick, Scope::Statement)
+    }
 
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<bool, Fault> {
         base.shards(conn).await?;
@@ -67,10 +70,9 @@ struct Adopting {
 #[async_trait]
 impl<D: Dialect> Work<D> for Adopting {
     type Out = ();
-    const COMMIT: Commit = Commit::Sure;
 
-    fn scope(&self) -> Scope {
-        Scope::Transaction
+    fn terms(&self) -> Terms {
+        Terms::new(Commit::Sure, Scope::Transaction)
     }
 
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<(), Fault> {

@@ -15,7 +15,7 @@ use super::super::fault::Fault;
 use super::super::pick::Pick;
 use super::super::sharing::attend;
 use super::super::together::Turn;
-use super::super::work::{Commit, Scope, Work};
+use super::super::work::{Commit, Scope, Terms, Work};
 use super::adopt::{adopt, unchanged};
 use super::lane::{KeptSeen, Lane};
 use super::see::{Seeing, Seen, Waits, longest};
@@ -245,7 +245,9 @@ impl<D: Dialect> Claiming<D> {
         let stage = |waits: &Waits| Stage {
             shard: waits.shard,
             held: nobody,
+            first: Fence::default(),
             front: 0,
+            cursor: 0,
             take: false,
             hot: waits.ahead && open.iter().any(|line| line.shard == waits.shard),
             later: !self.begun && (self.seen.astray || due(waits) || lapsed.contains(&waits.shard)),
@@ -270,7 +272,10 @@ const NAMED: Duration = Duration::from_secs(5);
 #[async_trait]
 impl<D: Dialect> Work<D> for Preempting {
     type Out = Vec<u16>;
-    const COMMIT: Commit = Commit::Quick;
+
+    fn terms(&self) -> Terms {
+        Terms::new(Commit::Quick, Scope::Statement)
+    }
 
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Vec<u16>, Fault> {
         let until = (self.now + NAMED, longest(NAMED));
@@ -288,18 +293,9 @@ struct Opening<'a, D: Dialect> {
 #[async_trait]
 impl<D: Dialect> Work<D> for Opening<'_, D> {
     type Out = Step;
-    const COMMIT: Commit = Commit::Quick;
 
-    fn scope(&self) -> Scope {
-        Scope::Transaction
-    }
-
-    fn repeats(&self) -> bool {
-        false
-    }
-
-    fn era(&self) -> Option<u64> {
-        Some(self.claiming.era)
+    fn terms(&self) -> Terms {
+        Terms::new(Commit::Quick, Scope::Transaction).of(self.claiming.era).once()
     }
 
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Step, Fault> {

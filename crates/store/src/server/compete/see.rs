@@ -10,7 +10,7 @@ use super::super::base::Base;
 use super::super::dialect::{Claims, Dialect};
 use super::super::fault::Fault;
 use super::super::glance::Glance;
-use super::super::work::{Commit, Work};
+use super::super::work::{Commit, Scope, Terms, Work};
 use crate::compete::Start;
 
 /// What waits in one shard.
@@ -79,7 +79,10 @@ pub(super) fn longest(lease: Duration) -> i64 {
 #[async_trait]
 impl<D: Dialect> Work<D> for Seeing<'_> {
     type Out = Seen<D>;
-    const COMMIT: Commit = Commit::Quick;
+
+    fn terms(&self) -> Terms {
+        Terms::new(Commit::Quick, Scope::Statement)
+    }
 
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Seen<D>, Fault> {
         let all = base.shards(conn).await?;

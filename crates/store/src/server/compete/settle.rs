@@ -11,7 +11,7 @@ use super::super::dialect::Dialect;
 use super::super::fault::Fault;
 use super::super::moves::Moving;
 use super::super::together::{ROWS, Turn};
-use super::super::work::{Commit, Scope, Work};
+use super::super::work::{Commit, Scope, Terms, Work};
 use super::lane::Lane;
 use crate::compete::Out;
 
@@ -158,14 +158,9 @@ impl Settling {
 #[async_trait]
 impl<D: Dialect> Work<D> for Settling {
     type Out = Ended;
-    const COMMIT: Commit = Commit::Quick;
 
-    fn scope(&self) -> Scope {
-        Scope::Transaction
-    }
-
-    fn era(&self) -> Option<u64> {
-        Some(self.era)
+    fn terms(&self) -> Terms {
+        Terms::new(Commit::Quick, Scope::Transaction).of(self.era)
     }
 
     /// Returns what was settled.
