@@ -169,8 +169,17 @@ pub(crate) fn choose_with(
 }
 
 fn unknown(name: &str, config: &Config) -> Usage {
-    let near = suggestion(name, config.outboxes.iter().map(|outbox| outbox.name.as_str()));
-    Usage(format!("the config has no outbox `{name}`{near}"))
+    let names: Vec<&str> = config.outboxes.iter().map(|outbox| outbox.name.as_str()).collect();
+    Usage(strange(name, &names))
+}
+
+/// Says that a name is none, which one was probably meant, and which there are.
+fn strange(name: &str, names: &[&str]) -> String {
+    const MOST: usize = 20;
+    let near = suggestion(name, names.iter().copied());
+    let some = names[..names.len().min(MOST)].join(", ");
+    let more = if names.len() > MOST { ", …" } else { "" };
+    format!("the config has no outbox `{name}`{near}; it has {some}{more}")
 }
 
 /// Opens the one outbox that a command is about.
@@ -184,5 +193,18 @@ pub(crate) async fn open_one(global: &Global, which: &Which) -> anyhow::Result<O
             Err(Usage(format!("there are several outboxes: name one with --outbox ({names})"))
                 .into())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_none_is_answered_with_those_there_are() {
+        let said = strange("nosuch", &["orders", "stock"]);
+        assert_eq!(said, "the config has no outbox `nosuch`; it has orders, stock");
+        let said = strange("order", &["orders"]);
+        assert!(said.contains("did you mean `orders`?; it has orders"), "{said}");
     }
 }

@@ -146,7 +146,7 @@ pub(crate) fn page(out: Out, outbox: &str, listed: &Listed, payload: bool) -> st
         facts.push(("broker id", escape(id)));
     }
     if listed.behind > 0 {
-        facts.push(("behind it", format!("{} events of its key wait", listed.behind)));
+        facts.push(("behind it", behind(listed.behind)));
     }
     for (name, value) in headers(listed) {
         let value = value.as_str().map(escape).unwrap_or_default();
@@ -161,6 +161,13 @@ pub(crate) fn page(out: Out, outbox: &str, listed: &Listed, payload: bool) -> st
         out.line(format!("  {at}  attempt {attempt}  {code}: {}", escape(&cause.detail)))?;
     }
     say_payload(out, &event.payload, payload)
+}
+
+fn behind(count: u64) -> String {
+    match count {
+        1 => "1 event of its key waits".to_owned(),
+        _ => format!("{count} events of its key wait"),
+    }
 }
 
 fn say_payload(out: Out, payload: &Payload, shown: bool) -> std::io::Result<()> {
@@ -187,6 +194,12 @@ fn say_payload(out: Out, payload: &Payload, shown: bool) -> std::io::Result<()> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_event_behind_another_is_one_event() {
+        assert_eq!(behind(1), "1 event of its key waits");
+        assert_eq!(behind(2), "2 events of its key wait");
+    }
 
     #[test]
     fn a_wait_is_rounded_up_to_what_matters() {

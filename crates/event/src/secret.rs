@@ -93,14 +93,39 @@ fn mask_words(text: &str) -> String {
             + skip(&lower[value..], |c| {
                 !c.is_whitespace() && !matches!(c, '"' | '\'' | '&' | ',' | ';' | '}')
             });
+        let end = value + own(&text[value..end]);
         out.push_str(&text[from..value]);
-        if end > value {
+        // MySQL tells only whether there was one.
+        let told = text[..start].ends_with("using ") && text[end..].starts_with(')');
+        if told && matches!(&text[value..end], "YES" | "NO") {
+            out.push_str(&text[value..end]);
+        } else if end > value {
             out.push_str("***");
         }
         from = end;
     }
     out.push_str(&text[from..]);
     out
+}
+
+/// Returns how much of a value is its own: a bracket at its end that it does not open is the
+/// sentence's. One further in may be the secret's.
+fn own(value: &str) -> usize {
+    let tail = value.trim_end_matches([')', ']', '.', ':']).len();
+    let (mut round, mut square) = (0_u32, 0_u32);
+    for (at, c) in value.char_indices() {
+        let open = match c {
+            '(' | ')' => &mut round,
+            '[' | ']' => &mut square,
+            _ => continue,
+        };
+        match c {
+            '(' | '[' => *open += 1,
+            _ if *open == 0 && at >= tail => return at,
+            _ => *open = open.saturating_sub(1),
+        }
+    }
+    value.len()
 }
 
 fn next_word(lower: &str, from: usize) -> Option<(usize, &'static str)> {
@@ -137,6 +162,18 @@ mod tests {
             let clean = scrub(case);
             assert!(!clean.contains("canary"), "{clean}");
             assert!(clean.contains("***"), "{clean}");
+        }
+        for (text, clean) in [
+            ("denied (using password: YES) (1045)", "denied (using password: YES) (1045)"),
+            ("denied (using password: NO)", "denied (using password: NO)"),
+            ("denied (using password: YESx)", "denied (using password: ***)"),
+            ("denied (password: YES)", "denied (password: ***)"),
+            ("using password: YES and more", "using password: *** and more"),
+            ("(token=canary): [secret: canary].", "(token=***): [secret: ***]."),
+            ("password=can(ary) password=can)ary x", "password=*** password=*** x"),
+            ("(password: can)ary)", "(password: ***)"),
+        ] {
+            assert_eq!(scrub(text), clean);
         }
         let untouched = "order 12 was refused: no token left in the bucket (https://h/p)";
         assert_eq!(scrub(untouched), untouched);

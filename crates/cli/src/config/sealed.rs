@@ -3,6 +3,7 @@
 //! Neither ever prints its value: what prints is what the operator wrote, masked.
 
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use event::{Secret, scrub};
@@ -86,22 +87,31 @@ pub(crate) struct Url {
 }
 
 impl Url {
-    /// Fills the url in.
+    /// Fills the url in. What goes into a login is encoded, so that no password moves the host.
     pub(crate) fn read(written: &str) -> Result<Url, String> {
+        let outside = blank(written);
+        refuse_cut(&outside)?;
+        let logins = logins(&outside);
         let mut value = String::new();
-        let mut rest = written;
-        while let Some(start) = rest.find("${") {
-            value += &rest[..start];
-            let inner = &rest[start + 2..];
-            let end = inner.find('}').ok_or("a `${` has no `}`")?;
-            value += &match inner[..end].split_once(':') {
+        let mut from = 0;
+        while let Some(start) = written[from..].find("${").map(|at| from + at) {
+            value += &written[from..start];
+            let end = written[start..].find('}').ok_or("a `${` has no `}`")? + start;
+            let filled = match written[start + 2..end].split_once(':') {
                 Some(("env", name)) => read_variable(name)?,
                 Some(("file", path)) => read_file(Path::new(path))?,
                 _ => return Err("inside `${…}` write env:NAME or file:PATH".to_owned()),
             };
-            rest = &inner[end + 1..];
+            match logins.iter().any(|login| login.contains(&start)) {
+                true => value += &encode(&filled),
+                false => value += &filled,
+            }
+            from = end + 1;
         }
-        value += rest;
+        value += &written[from..];
+        if !outside.contains("://") {
+            refuse_cut(&value)?;
+        }
         Ok(Url { written: written.to_owned(), value: Secret::new(value) })
     }
 
@@ -157,11 +167,70 @@ const SLASHES: [char; 2] = ['/', '\\'];
 
 /// Finds a character outside of every `${…}`.
 fn find_outside(text: &str, wanted: impl Fn(char) -> bool) -> Option<usize> {
-    let mut inside = false;
-    text.find(|c| {
-        inside = (inside || c == '{') && c != '}';
-        !inside && wanted(c)
-    })
+    blank(text).find(wanted)
+}
+
+/// Puts a letter in the place of every byte of each `${…}`, so that only what stands outside is
+/// found, and where it stands.
+fn blank(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    while let Some(start) = text[out.len()..].find("${").map(|at| out.len() + at) {
+        out += &text[out.len()..start];
+        let end = text[start..].find('}').map_or(text.len(), |at| start + at + 1);
+        out += &"x".repeat(end - start);
+    }
+    out += &text[out.len()..];
+    out
+}
+
+/// Returns where the logins of a url are; each of several urls with commas between them has one.
+fn logins(outside: &str) -> Vec<Range<usize>> {
+    let hosts = authorities(outside).into_iter();
+    let login = |hosts: Range<usize>| {
+        let at = outside[hosts.clone()].rfind('@')?;
+        Some(hosts.start..hosts.start + at)
+    };
+    hosts.filter_map(login).collect()
+}
+
+/// Returns where the logins and hosts of a url are. A file has none.
+fn authorities(outside: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut next = outside.find("://").filter(|_| !outside.starts_with("sqlite:"));
+    while let Some(colon) = next {
+        let start = colon + 3;
+        let end = outside[start..].find(['/', '?', '#']).map_or(outside.len(), |at| start + at);
+        let hosts = &outside[start..end];
+        // As in nats://a,nats://b.
+        let scheme = hosts.rsplit_once(',').and_then(|(_, scheme)| scheme.strip_suffix(':'));
+        let named = scheme.is_some_and(|name| name.bytes().all(|b| b.is_ascii_alphanumeric()));
+        next = (named && outside[end..].starts_with("//")).then(|| end - 1);
+        found.push(start..end);
+    }
+    found
+}
+
+/// Refuses a url whose password ends its host, and repeats nothing of it. A webhook may have an
+/// `@` in its path.
+fn refuse_cut(outside: &str) -> Result<(), String> {
+    let scheme = outside.split_once("://").map_or("", |(scheme, _)| scheme);
+    let beyond = authorities(outside).last().map_or("", |hosts| &outside[hosts.end..]);
+    if matches!(scheme, "http" | "https") || !beyond.contains('@') {
+        return Ok(());
+    }
+    let wrong = "its password holds `/`, `?` or `#`: write it percent-encoded (`%2F`), or as \
+                 `${env:NAME}`; an `@` behind the host is written `%40`";
+    Err(wrong.to_owned())
+}
+
+/// Encodes what every client decodes again.
+fn encode(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let each = |byte: u8| match plain(byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    text.bytes().map(each).collect()
 }
 
 fn read_file(path: &Path) -> Result<String, String> {
@@ -188,6 +257,54 @@ mod tests {
         let url = Url::read(&written).unwrap();
         assert_eq!(url.reveal(), "https://me:canary@host/x");
         assert!(!format!("{url} {url:?}").contains("canary"));
+    }
+
+    #[test]
+    fn a_password_that_is_filled_in_stays_in_the_login() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("password");
+        std::fs::write(&file, "p@h/ü?#:~%\n").unwrap();
+        let (raw, safe) = ("p@h/ü?#:~%", "p%40h%2F%C3%BC%3F%23%3A~%25");
+        for (written, filled) in [
+            ("postgres://me:{}@host/orders", format!("postgres://me:{safe}@host/orders")),
+            ("nats://{}@h1,h2", format!("nats://{safe}@h1,h2")),
+            ("nats://a:{}@h1,nats://b:{}@h2", format!("nats://a:{safe}@h1,nats://b:{safe}@h2")),
+            ("https://a@b:{}@host/{}", format!("https://a@b:{safe}@host/{raw}")),
+            ("amqp://me@{}/{}", format!("amqp://me@{raw}/{raw}")),
+            ("https://host/a@{}@b", format!("https://host/a@{raw}@b")),
+            ("sqlite://{}@x", format!("sqlite://{raw}@x")),
+        ] {
+            let place = format!("${{file:{}}}", file.display());
+            let url = Url::read(&written.replace("{}", &place)).unwrap();
+            assert_eq!(url.reveal(), filled);
+        }
+        std::fs::write(&file, "postgres://me:canary%2F@host/orders").unwrap();
+        let whole = Url::read(&format!("${{file:{}}}", file.display())).unwrap();
+        assert_eq!(whole.reveal(), "postgres://me:canary%2F@host/orders");
+    }
+
+    #[test]
+    fn a_password_that_would_end_the_host_is_refused_and_not_repeated() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("url");
+        std::fs::write(&file, "postgres://me:1/canary@host/orders").unwrap();
+        let whole = format!("${{file:{}}}", file.display());
+        for written in [
+            "postgres://me:1/canary@host/orders",
+            "mysql://me:1?canary@host/orders",
+            "redis://:canary#@host/0",
+            "nats://a:b@c,nats://a:canary/@d",
+            &whole,
+        ] {
+            let said = Url::read(written).unwrap_err();
+            assert!(said.contains("%2F") && said.contains("${env:NAME}"), "{said}");
+            assert!(!said.contains("canary") && !said.contains("host/"), "{said}");
+        }
+        for fine in
+            ["nats://a:b@c,nats://d:e@f", "https://host/@me", "sqlite:///var/a@b", "amqp://a@b/%40"]
+        {
+            Url::read(fine).unwrap();
+        }
     }
 
     #[test]
