@@ -10,7 +10,7 @@ use std::env;
 use std::fs::{self, File};
 use std::num::NonZero;
 use std::process::{Command, ExitCode, Stdio};
-use std::thread::{available_parallelism, sleep};
+use std::thread::{self, ScopedJoinHandle, available_parallelism, sleep};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -62,28 +62,35 @@ enum Step {
 pub(crate) fn test(args: &Args) -> Result<ExitCode> {
     let mut run = Run::open(&root())?;
     interrupt::listen(run.folder())?;
-    let mut report = Report::default();
-    let mut world = None;
-    report.step("tools", || tools(&run));
-    for step in args.steps() {
-        match step {
-            Step::Lock => report.step("lock", || lock(&run)),
-            Step::Fmt => report.step("fmt", || cargo_step(&run, &["fmt", "--all", "--check"])),
-            Step::Clippy => report.step("clippy", || {
-                let all = ["clippy", "--quiet", "--workspace", "--all-targets", "--"];
-                cargo_step(&run, &[&all[..], &["-D", "warnings"]].concat())
-            }),
-            Step::Build => report.step("build", || build(&run)),
-            Step::Test => {
-                report.step("servers", || servers(&run, &mut world));
-                let mut tally = Tally::default();
-                report.step("test", || tests(&run, args, &mut tally));
-                report.tally = tally;
+    let (mut report, mut world) = (Report::default(), None);
+    let steps = args.steps();
+    thread::scope(|scope| {
+        // Packages come while the compiler works.
+        let mut getting = steps.contains(&Step::Test).then(|| scope.spawn(|| World::get(&run)));
+        report.step("tools", || tools(&run));
+        for step in steps {
+            match step {
+                Step::Lock => report.step("lock", || lock(&run)),
+                Step::Fmt => report.step("fmt", || cargo_step(&run, &["fmt", "--all", "--check"])),
+                Step::Clippy => report.step("clippy", || {
+                    let all = ["clippy", "--quiet", "--workspace", "--all-targets", "--"];
+                    cargo_step(&run, &[&all[..], &["-D", "warnings"]].concat())
+                }),
+                Step::Build => report.step("build", || build(&run)),
+                Step::Test => {
+                    report.step("servers", || {
+                        getting.take().map(ScopedJoinHandle::join);
+                        servers(&run, &mut world)
+                    });
+                    let mut tally = Tally::default();
+                    report.step("test", || tests(&run, args, &mut tally));
+                    report.tally = tally;
+                }
+                Step::Examples => report.step("examples", || examples::run(&run)),
+                Step::Docs => report.step("docs", || docs::check(&run)),
             }
-            Step::Examples => report.step("examples", || examples::run(&run)),
-            Step::Docs => report.step("docs", || docs::check(&run)),
         }
-    }
+    });
     if let (true, Some(world)) = (args.keep, &mut world) {
         world.keep();
         run.keep();

@@ -22,6 +22,7 @@ mod rabbitmq;
 mod recipe;
 mod redis;
 mod rocketmq;
+mod rocketmq_4;
 mod run;
 pub(crate) mod sweep;
 mod template;
@@ -51,7 +52,8 @@ const SERVERS: &[&dyn Server] = &[
     &mysql::MySql,
     &mariadb::TEN_ELEVEN,
     &mariadb::TEN_FIVE,
-    &rocketmq::RocketMq,
+    &rocketmq::FIVE,
+    &rocketmq_4::FOUR,
     &rabbitmq::RabbitMq,
     &kafka::Kafka,
     &nats::Nats,
@@ -115,6 +117,15 @@ pub(crate) struct World {
 }
 
 impl World {
+    /// Brings the programs of all servers onto this machine. What cannot be had is told by the
+    /// start of its server.
+    pub(crate) fn get(run: &Run) {
+        let Ok(cache) = Cache::open(run) else { return };
+        for server in SERVERS.iter().take_while(|_| !interrupt::asked()) {
+            let _ = server.get(&cache);
+        }
+    }
+
     /// Starts the named servers, or all. One that cannot be had keeps no other from starting: its
     /// error is returned beside the world.
     pub(crate) fn start(run: &Run, names: &[String]) -> Result<(World, Vec<anyhow::Error>)> {

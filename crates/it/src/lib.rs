@@ -2,6 +2,7 @@
 //! to try it on the real thing. Nothing here is linked into the product.
 
 pub mod answer;
+pub mod brink;
 pub mod browser;
 pub mod chaos;
 pub mod clock;

@@ -8,6 +8,8 @@ pub mod nats;
 pub mod rabbitmq;
 pub mod redis;
 pub mod rocketmq;
+pub mod rocketmq_4;
+mod rocketmq_pull;
 pub mod rocketmq_remoting;
 
 use std::sync::Arc;

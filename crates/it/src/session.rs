@@ -42,6 +42,19 @@ impl Session {
         }
     }
 
+    /// Reads a column of texts, by its place.
+    pub async fn texts(&mut self, sql: impl Into<String>, at: usize) -> sqlx::Result<Vec<String>> {
+        let sql = raw_sql(AssertSqlSafe(sql.into()));
+        match self {
+            Session::Postgres(conn) => {
+                sql.fetch_all(conn).await?.iter().map(|row| row.try_get(at)).collect()
+            }
+            Session::MySql(conn) => {
+                sql.fetch_all(conn).await?.iter().map(|row| row.try_get(at)).collect()
+            }
+        }
+    }
+
     /// Commits what is open, and ends.
     pub async fn commit(mut self) -> sqlx::Result<()> {
         self.run("COMMIT").await?;

@@ -9,16 +9,20 @@ use anyhow::{Context, Result, ensure};
 use async_trait::async_trait;
 use broker::manner::{Manner, Naming, Subscription};
 use broker::rocketmq::remoting::{Desk, numbers};
-use broker::rocketmq::{Access, Options, RocketMq, RocketMqFeed, Shape, TRAITS};
+use broker::rocketmq::{Access, Options, RocketMqFeed, Shape, TRAITS};
 use broker::traits::Traits;
 use event::{Answer, Code, Event, EventId, Feed, Millis, Refusal, Secret, Sink};
 use serde_json::json;
 use tokio::time::sleep;
 
+use super::rocketmq_pull::Pull;
 use super::{Quay, WRONG};
 use crate::instance::Instance;
 use crate::line::Line;
 use crate::world::need;
+
+/// What the world calls it.
+const SERVER: &str = "rocketmq";
 
 /// How long a server may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -32,9 +36,12 @@ const TOPIC_STATS: i32 = 202;
 const SEND: i32 = 10;
 const ROUTE: i32 = 105;
 
+/// How the url of one without a proxy begins.
+const WITHOUT: &str = "rocketmq+remoting://";
+
 /// The user of a broker that asks for one, and its secret.
-const USER: &str = "postbox";
-const SECRET: &str = "s3cret-of-the-broker";
+pub(super) const USER: &str = "postbox";
+pub(super) const SECRET: &str = "s3cret-of-the-broker";
 
 /// What lets a broker ask who comes.
 const GUARDED: &[&str] = &[
@@ -58,7 +65,7 @@ const GUARDED: &[&str] = &[
 
 /// One RocketMQ.
 pub struct RocketMqQuay {
-    /// Where its proxy listens, with its name server.
+    /// Where its proxy listens, with its name server; of one without a proxy, its name server.
     pub access: Access,
     pub(super) broker: Desk,
     pub(super) names: Desk,
@@ -67,7 +74,11 @@ pub struct RocketMqQuay {
 
 /// Uses the server of the world.
 pub async fn shared() -> RocketMqQuay {
-    let server = need("rocketmq");
+    shared_of(SERVER)
+}
+
+pub(super) fn shared_of(server: &str) -> RocketMqQuay {
+    let server = need(server);
     let (names, broker) = (server.detail("names"), server.detail("broker"));
     RocketMqQuay::new(server.detail("url"), names, broker, None, None)
 }
@@ -82,11 +93,26 @@ pub async fn guarded() -> RocketMqQuay {
     own_with(GUARDED, Some((USER.to_owned(), Secret::new(SECRET)))).await
 }
 
-/// Starts a server of its own with other settings: `broker.KEY=VALUE` or `proxy.KEY=VALUE`.
+/// Starts a server of its own with other settings: `broker.KEY=VALUE`, `proxy.KEY=VALUE`, or
+/// `file.NAME=TEXT` for a file beside them.
 pub async fn own_with(settings: &[&str], keys: Option<(String, Secret)>) -> RocketMqQuay {
-    let instance = Instance::start_with("rocketmq", settings).expect("a server starts");
-    let [_, names, .., broker] = instance.ports.map(|port| format!("127.0.0.1:{port}"));
-    let url = instance.url.clone();
+    own_of(SERVER, settings, keys).await
+}
+
+pub(super) async fn own_of(
+    server: &str,
+    settings: &[&str],
+    keys: Option<(String, Secret)>,
+) -> RocketMqQuay {
+    let instance = Instance::start_with(server, settings).expect("a server starts");
+    let server = need(server);
+    // Each part has the same place in the row of ports as in the world.
+    let own = |part: &str| {
+        let shared: SocketAddr = server.detail(part).parse().expect("an address");
+        let at = usize::from(shared.port() - server.socket.port());
+        format!("127.0.0.1:{}", instance.ports[at])
+    };
+    let (url, names, broker) = (instance.url.clone(), own("names"), own("broker"));
     let quay = RocketMqQuay::new(&url, &names, &broker, keys, Some(Mutex::new(instance)));
     quay.answers().await.expect("the server answers");
     quay
@@ -107,7 +133,11 @@ impl RocketMqQuay {
             patience: Duration::from_secs(20),
         };
         let (broker, names_desk) = (desk(broker), desk(names));
-        let access = Access { url: format!("{url}?nameserver={names}"), keys };
+        let url = match url.starts_with(WITHOUT) {
+            true => url.to_owned(),
+            false => format!("{url}?nameserver={names}"),
+        };
+        let access = Access { url, keys };
         RocketMqQuay { access, broker, names: names_desk, instance }
     }
 
@@ -181,7 +211,7 @@ impl RocketMqQuay {
         const TOPIC: &str = "quay-answers";
         let until = Instant::now() + PATIENCE;
         let manner = Manner { timeout: Duration::from_secs(5), ..Manner::new("it") };
-        let sink = RocketMq::new(self.options(manner, Shape::Fifo)).map_err(anyhow::Error::msg)?;
+        let sink = self.sink(manner).await?;
         loop {
             let made = self.make_topic(TOPIC, "FIFO").await;
             let published = match made {
@@ -211,7 +241,7 @@ impl RocketMqQuay {
 
     fn sink_with(&self, access: Access, manner: Manner) -> Result<Arc<dyn Sink>> {
         let options = Options { access, ..self.options(manner, Shape::Fifo) };
-        Ok(Arc::new(RocketMq::new(options).map_err(anyhow::Error::msg)?))
+        broker::rocketmq::sink(options).map_err(anyhow::Error::msg)
     }
 }
 
@@ -241,6 +271,9 @@ impl Quay for RocketMqQuay {
     }
 
     async fn feed(&self, subscription: Subscription) -> Result<Arc<dyn Feed>> {
+        if self.access.url.starts_with(WITHOUT) {
+            return Ok(Arc::new(Pull::new(self.broker.clone(), subscription)));
+        }
         let feed = RocketMqFeed::new(&self.access, subscription).map_err(anyhow::Error::msg)?;
         Ok(Arc::new(feed))
     }

@@ -1,5 +1,5 @@
 //! RocketMQ without a proxy on the way of events: they go to the broker itself. What is consumed
-//! comes through the proxy all the same.
+//! comes through the proxy all the same, where there is one.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::line::Line;
 
 /// One RocketMQ.
 pub struct RemotingQuay {
-    /// The same server with its proxy.
+    /// The same server, with its proxy if it has one.
     pub whole: RocketMqQuay,
     /// Name servers that lead elsewhere, which live as long as this.
     signposts: std::sync::Mutex<Vec<AbortOnDropHandle<()>>>,
@@ -48,7 +48,7 @@ pub async fn own_with(settings: &[&str]) -> RemotingQuay {
 }
 
 impl RemotingQuay {
-    fn new(whole: RocketMqQuay) -> RemotingQuay {
+    pub(super) fn new(whole: RocketMqQuay) -> RemotingQuay {
         RemotingQuay { whole, signposts: std::sync::Mutex::default() }
     }
 

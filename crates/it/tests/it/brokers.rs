@@ -8,4 +8,5 @@ mod nats;
 mod rabbitmq;
 mod redis;
 mod rocketmq;
+mod rocketmq_4;
 mod rocketmq_remoting;

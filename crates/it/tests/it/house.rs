@@ -34,14 +34,22 @@ const FOREIGN: &str = "dlq, dead letter, park, parked, parks, discard, discarded
 /// Where these stand all the same: names that the schema and the metrics must have, what libraries,
 /// browsers and brokers call theirs, and the name of a promise.
 const GIVEN: &str = "broker_message_id, postbox_dispatch_latency_seconds, tokio::task, \
-    task::spawn_blocking, error.message, [\"message\"], .record(, UNIX_EPOCH, extract(epoch, \
-    database.message(), max.message.bytes, maxMessageSize, MESSAGE_TOO_LARGE, \
-    v2.Message.body, /proc/{process}/task";
+    task::spawn_blocking, std::task, error.message, take_message(), [\"message\"], .record(, \
+    'RECORD', UNIX_EPOCH, extract(epoch, date_part('epoch', database.message(), \
+    max.message.bytes, maxMessageSize, MESSAGE_TOO_LARGE, v2.Message.body, /proc/{process}/task";
 
 /// Files named after a broker speak its own language, because who reads them looks things up in
 /// its documentation; so does the page that sets one beside the outbox.
-const THEIRS: &[&str] =
-    &["alternatives", "kafka", "nats", "rabbitmq", "redis", "rocketmq", "rocketmq_remoting"];
+const THEIRS: &[&str] = &[
+    "alternatives",
+    "kafka",
+    "nats",
+    "rabbitmq",
+    "redis",
+    "rocketmq",
+    "rocketmq_4",
+    "rocketmq_remoting",
+];
 
 const LINES: usize = 800;
 const COLUMNS: usize = 100;

@@ -1,11 +1,13 @@
-// RocketMQ in one process: name server, broker, and the proxy that speaks gRPC.
+// RocketMQ in one process: name server, broker, and from 5 on the proxy that speaks gRPC.
 //
-// It is told a folder and six ports in a row: of gRPC, of the name server, of the proxy's old
-// protocol, one that the broker takes because it is two below its own, one for copies of the
-// broker, and the broker's own. Further arguments, `broker.KEY=VALUE` and `proxy.KEY=VALUE`, outdo
-// what stands here.
+// It is told a folder and six ports: of gRPC, of the name server, of the proxy's old protocol, one
+// that the broker takes because it is two below its own, one for copies of the broker, and the
+// broker's own. Further arguments, `broker.KEY=VALUE` and `proxy.KEY=VALUE`, outdo what stands
+// here; `file.NAME=TEXT` is a file beside the settings.
 
 import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
@@ -21,6 +23,9 @@ public class One {
             Files.createDirectories(home.resolve(folder));
         String names = "127.0.0.1:" + args[2];
         Path conf = home.resolve("conf");
+        // RocketMQ 4 looks for them here and nowhere else.
+        for (String part : new String[] {"namesrv", "broker"})
+            write(conf.resolve("logback_" + part + ".xml"), own("/logback.xml"));
         Path namesConf = write(conf.resolve("namesrv.conf"), lines(Map.of(
             "listenPort", args[2], "bindAddress", "127.0.0.1")));
         Map<String, String> broker = broker(home, names, args[6], args[5]);
@@ -29,13 +34,33 @@ public class One {
             String[] pair = more.split("=", 2);
             if (pair[0].startsWith("broker.")) broker.put(pair[0].substring(7), pair[1]);
             if (pair[0].startsWith("proxy.")) proxy.put(pair[0].substring(6), quoted(pair[1]));
+            if (pair[0].startsWith("file.")) write(conf.resolve(pair[0].substring(5)), pair[1]);
         }
-        proxy.put("brokerConfigPath", quoted(
-            write(conf.resolve("broker.conf"), lines(broker)).toString()));
+        String brokerConf = write(conf.resolve("broker.conf"), lines(broker)).toString();
+        proxy.put("brokerConfigPath", quoted(brokerConf));
         Path proxyConf = write(conf.resolve("rmq-proxy.json"), json(proxy));
-        org.apache.rocketmq.namesrv.NamesrvStartup.main(new String[] {"-c", namesConf.toString()});
-        org.apache.rocketmq.proxy.ProxyStartup.main(
-            new String[] {"-pm", "local", "-pc", proxyConf.toString()});
+        run("namesrv.NamesrvStartup", "-c", namesConf.toString());
+        if (there("proxy.ProxyStartup"))
+            run("proxy.ProxyStartup", "-pm", "local", "-pc", proxyConf.toString());
+        else
+            run("broker.BrokerStartup", "-c", brokerConf);
+    }
+
+    private static String own(String name) throws IOException {
+        try (InputStream in = One.class.getResourceAsStream(name)) {
+            return new String(in.readAllBytes(), StandardCharsets.UTF_8);
+        }
+    }
+
+    private static boolean there(String name) {
+        return One.class.getResource("/org/apache/rocketmq/" + name.replace('.', '/') + ".class")
+            != null;
+    }
+
+    // By name, for one that is not there could not be compiled.
+    private static void run(String name, String... args) throws Exception {
+        Class.forName("org.apache.rocketmq." + name).getMethod("main", String[].class)
+            .invoke(null, (Object) args);
     }
 
     private static Map<String, String> broker(
@@ -62,6 +87,8 @@ public class One {
         of.put("autoCreateTopicEnable", "true");
         of.put("autoCreateSubscriptionGroup", "true");
         of.put("defaultTopicQueueNums", "4");
+        // By default it refuses what has waited for 200 ms, as all does on a busy machine.
+        of.put("waitTimeMillsInSendQueue", "60000");
         // By default the timer is compared byte by byte each second.
         of.put("timerFlushIntervalMs", "30000");
         of.put("reviveQueueNum", "1");

@@ -13,14 +13,22 @@ const PRODUCER: &str = "
     SET SESSION innodb_lock_wait_timeout = 1;
     INSERT INTO chaos_producer (id) VALUES (CONNECTION_ID())";
 
-/// Producers that wait for a relay, and which.
+/// Producers that wait for a relay, and which. Whose a lock is, is told by the lock of a table that
+/// the same transaction has. What the server names as the thread of a row's lock is whoever moved
+/// that lock to another page: a producer, for two relays of which one waits for the other.
 const WAITING: Watch = Watch {
     sql: "
-        SELECT COALESCE(slow.processlist_info, ''), holder.processlist_user
+        SELECT DISTINCT COALESCE(slow.processlist_info, ''), holder.processlist_user
         FROM performance_schema.data_lock_waits AS waits
-        JOIN performance_schema.threads AS slow ON slow.thread_id = waits.requesting_thread_id
-        JOIN performance_schema.threads AS holder ON holder.thread_id = waits.blocking_thread_id
-        JOIN chaos_producer AS producer ON producer.id = slow.processlist_id
+        STRAIGHT_JOIN performance_schema.data_locks AS wanted
+            ON wanted.engine_transaction_id = waits.requesting_engine_transaction_id
+            AND wanted.engine = waits.engine AND wanted.lock_type = 'TABLE'
+        STRAIGHT_JOIN performance_schema.threads AS slow ON slow.thread_id = wanted.thread_id
+        STRAIGHT_JOIN chaos_producer AS producer ON producer.id = slow.processlist_id
+        STRAIGHT_JOIN performance_schema.data_locks AS held
+            ON held.engine_transaction_id = waits.blocking_engine_transaction_id
+            AND held.engine = waits.engine AND held.lock_type = 'TABLE'
+        STRAIGHT_JOIN performance_schema.threads AS holder ON holder.thread_id = held.thread_id
         LEFT JOIN chaos_producer AS other ON other.id = holder.processlist_id
         WHERE other.id IS NULL",
     every: Duration::from_millis(4),

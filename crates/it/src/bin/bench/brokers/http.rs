@@ -1,4 +1,6 @@
 //! HTTP: a receiver that takes everything in, with a thread of its own; one request per event.
+//!
+//! The bare loop uses `reqwest`, as most would. Our sink uses `hyper`, which is beneath it.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;

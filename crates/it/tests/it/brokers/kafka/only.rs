@@ -398,6 +398,31 @@ async fn every_group_goes_on_after_a_restart_of_its_broker() {
 }
 
 #[tokio::test]
+async fn a_broker_that_sleeps_gets_fewer_at_once_and_more_when_it_is_awake() {
+    let quay = own_with(&[]).await;
+    let topic = quay.make(4, &[]).await.unwrap();
+    let soon = Duration::from_secs(5);
+    let manner = Manner { timeout: soon, concurrency: 10_000, ..manner() };
+    let gates = manner.gates.clone();
+    let sink = sink(&quay, manner);
+    let width = || gates.of(&quay.url, usize::MAX).width();
+    let batch = events(&topic, 100, 1000);
+    let widened = async |most: usize| {
+        while width() < most {
+            sink.publish(&batch).await;
+        }
+    };
+    timeout(PATIENCE, widened(8)).await.expect("it grows");
+    quay.pause(true).await.unwrap();
+    let answers = sink.publish(&batch).await;
+    let late = |cause: &&Cause| cause.code == Code::SinkTimeout;
+    assert!(causes(&answers).iter().any(late), "{:?}", answers[0]);
+    assert!(width() <= 4, "{}", width());
+    quay.pause(false).await.unwrap();
+    timeout(PATIENCE, widened(8)).await.expect("it grows again");
+}
+
+#[tokio::test]
 async fn publishes_at_once_share_one_producer_and_each_gets_its_answers() {
     let quay = shared().await;
     let topic = quay.make(4, &[]).await.unwrap();
