@@ -28,6 +28,8 @@ pub(super) struct Watch {
     gate: Session,
     line: Option<Brink>,
     waiting: Option<Waiting>,
+    /// The transactions of PostgreSQL that wait, each with the number of its process.
+    sleepers: Vec<(String, String)>,
     /// Whether a change of the inbox waits too, where nothing waits by itself.
     shut: bool,
 }
@@ -46,7 +48,8 @@ impl Watch {
         if gate.is_postgres() {
             shut_postgres(&mut gate).await;
             let (url, kind) = (url.to_owned(), Kind::Postgres);
-            return Watch { url, kind, eyes, gate, line: None, waiting: None, shut: true };
+            let (line, waiting, sleepers) = (None, None, Vec::new());
+            return Watch { url, kind, eyes, gate, line, waiting, sleepers, shut: false };
         }
         let version = gate.texts("SELECT VERSION()", 0).await.unwrap().remove(0);
         let kind = if version.contains("MariaDB") { Kind::MariaDb } else { Kind::MySql };
@@ -61,13 +64,15 @@ impl Watch {
         url.set_username("plain").unwrap();
         url.set_password(None).unwrap();
         url.set_query(Some("ssl-mode=disabled"));
-        Watch { url: url.into(), kind, eyes, gate, line: Some(line), waiting: None, shut: false }
+        let (url, line, waiting, sleepers) = (url.into(), Some(line), None, Vec::new());
+        Watch { url, kind, eyes, gate, line, waiting, sleepers, shut: false }
     }
 
     /// Ends it, and leaves the tables as they were.
     pub(super) async fn end(mut self) {
         if self.kind == Kind::Postgres {
-            self.gate.run(format!("DROP FUNCTION {TABLE}_wait CASCADE")).await.unwrap();
+            let drop = format!("DROP FUNCTION {TABLE}_wait CASCADE; DROP TABLE {TABLE}_passed");
+            self.gate.run(drop).await.unwrap();
         }
         self.gate.close().await.unwrap();
         self.eyes.close().await.unwrap();
@@ -124,14 +129,20 @@ impl Watch {
 
     /// Tells whether anything waits for its commit; if nothing does, after a while.
     async fn waits(&mut self) -> bool {
-        self.waiting = self.line.as_mut().and_then(Brink::waiting);
-        let ask = match self.kind {
+        let waits = match self.kind {
             Kind::Postgres => {
-                "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+                let asleep = self.eyes.texts(asleep(), 0).await.unwrap();
+                let parts = asleep.iter().filter_map(|text| text.split_once(' '));
+                self.sleepers = parts.map(|(pid, xid)| (pid.into(), xid.into())).collect();
+                !self.sleepers.is_empty()
             }
-            _ => "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User lock'",
+            _ => {
+                let ask = "SELECT COUNT(*) FROM information_schema.processlist \
+                           WHERE state = 'User lock'";
+                self.waiting = self.line.as_mut().and_then(Brink::waiting);
+                self.waiting.is_some() || self.shut && self.eyes.number(ask).await.unwrap() > 0
+            }
         };
-        let waits = self.waiting.is_some() || self.shut && self.eyes.number(ask).await.unwrap() > 0;
         if !waits {
             tokio::time::sleep(LOOK).await;
         }
@@ -140,10 +151,12 @@ impl Watch {
 
     async fn let_go(&mut self) {
         match self.kind {
-            // Whoever waits has it before this asks again, and keeps it until its end.
+            // Only those that were counted: another may have come since.
             Kind::Postgres => {
-                self.gate.run("SELECT pg_advisory_unlock(1)").await.unwrap();
-                self.gate.run("SELECT pg_advisory_lock(1)").await.unwrap();
+                let xids = self.sleepers.drain(..).map(|(_, xid)| format!("('{xid}')"));
+                let xids: Vec<String> = xids.collect();
+                let pass = format!("INSERT INTO {TABLE}_passed VALUES {}", xids.join(", "));
+                self.gate.run(pass).await.unwrap();
             }
             _ if self.waiting.take().is_some() => {}
             _ => {
@@ -158,7 +171,7 @@ impl Watch {
         sum(self.count().await)
     }
 
-    /// Counts the rows that others have open.
+    /// Counts the rows that others have open: in PostgreSQL those that wait, if any does.
     async fn count(&mut self) -> Open {
         if self.kind == Kind::MariaDb {
             let (all, small) = (self.all().await, self.small().await);
@@ -167,7 +180,7 @@ impl Watch {
         let mut open = Vec::new();
         for end in LARGE {
             let ask = match self.kind {
-                Kind::Postgres => in_postgres(end),
+                Kind::Postgres => in_postgres(end, &self.sleepers),
                 _ => in_mysql(end),
             };
             open.push((end, self.eyes.number(ask).await.unwrap()));
@@ -217,13 +230,14 @@ fn sum(open: Open) -> Open {
     all.into_iter().filter(|(_, rows)| *rows != 0).collect()
 }
 
-/// Lets every transaction of an outbox wait at its commit, for as long as the gate's session lives.
+/// Lets every transaction of an outbox wait at its commit until it is told to pass.
 async fn shut_postgres(gate: &mut Session) {
     let wait = format!(
         "CREATE EXTENSION IF NOT EXISTS pgrowlocks; \
-         CREATE FUNCTION {TABLE}_wait() RETURNS trigger LANGUAGE plpgsql SET lock_timeout = 0 \
-         AS $$ BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NULL; END $$; \
-         SELECT pg_advisory_lock(1)"
+         CREATE TABLE {TABLE}_passed (xid text PRIMARY KEY); \
+         CREATE FUNCTION {TABLE}_wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+         WHILE NOT EXISTS (SELECT FROM {TABLE}_passed WHERE xid = pg_current_xact_id()::xid::text) \
+         LOOP PERFORM pg_sleep(0.001); END LOOP; RETURN NULL; END $$"
     );
     gate.run(wait).await.unwrap();
     for end in ["", "_later", "_dead", "_inbox", "_lease", "_tally"] {
@@ -237,14 +251,31 @@ async fn shut_postgres(gate: &mut Session) {
     }
 }
 
-/// Asks PostgreSQL: a table of which nobody means to open rows is not read.
-fn in_postgres(end: &str) -> String {
+/// Asks PostgreSQL which transactions wait: the numbers of their processes, and their own.
+fn asleep() -> String {
+    format!(
+        "SELECT pid || ' ' || backend_xid FROM pg_stat_activity \
+         WHERE wait_event = 'PgSleep' AND backend_xid IS NOT NULL \
+         AND NOT EXISTS (SELECT FROM {TABLE}_passed WHERE xid = backend_xid::text)"
+    )
+}
+
+/// Asks PostgreSQL: a table of which nobody means to open rows is not read. A row may be open by a
+/// part of a transaction, whose process says whose it is.
+fn in_postgres(end: &str, sleepers: &[(String, String)]) -> String {
     let days = if end == "_sent" { "_[0-9a-f]" } else { "" };
+    let pids: Vec<&str> = sleepers.iter().map(|(pid, _)| pid.as_str()).collect();
+    let theirs = match pids.is_empty() {
+        true => String::new(),
+        false => format!("AND pid IN ({})", pids.join(", ")),
+    };
     format!(
         "SELECT count(*) FROM (SELECT DISTINCT relname FROM pg_locks \
          JOIN pg_class ON pg_class.oid = relation AND relkind = 'r' \
          WHERE mode IN ('RowShareLock', 'RowExclusiveLock') AND relname ~ '^{TABLE}{end}{days}$') \
-         AS meant CROSS JOIN LATERAL pgrowlocks(meant.relname::text) AS row"
+         AS meant CROSS JOIN LATERAL pgrowlocks(meant.relname::text) AS row \
+         WHERE EXISTS (SELECT FROM pg_locks, unnest(row.xids) AS xid \
+         WHERE locktype = 'transactionid' AND granted AND transactionid = xid {theirs})"
     )
 }
 
