@@ -14,7 +14,7 @@ use crate::world::Run;
 
 pub(super) fn run(run: &Run) -> Result<()> {
     let folder = root().join("examples").canonicalize().context("examples/")?;
-    let mut programs = cargo_examples(run, &folder)?;
+    let programs = cargo_examples(run, &folder)?;
     let mut scripts = Vec::new();
     for entry in fs::read_dir(&folder).context("examples/")? {
         let path = entry?.path();
@@ -34,11 +34,12 @@ pub(super) fn run(run: &Run) -> Result<()> {
         command.current_dir(home).env("POSTBOX__ADMIN__LISTEN", "127.0.0.1:0");
         finish_soon(run, &mut command).with_context(|| script.display().to_string())?;
     }
-    while let Some((package, name)) = programs.names.pop_first() {
+    // With the features of the whole workspace, as the tests: nothing is built twice.
+    finish(run_cargo(run).args(["build", "--quiet", "--workspace", "--examples"]))?;
+    for (package, name) in programs.names {
         println!("{package}: {name}");
-        let which = ["--quiet", "--package", &package, "--example", &name];
-        finish(run_cargo(run).arg("build").args(which)).with_context(|| name.clone())?;
-        finish_soon(run, run_cargo(run).arg("run").args(which)).with_context(|| name.clone())?;
+        let mut program = run.script(programs.folder.join(&name));
+        finish_soon(run, program.current_dir(root())).with_context(|| name.clone())?;
     }
     Ok(())
 }
@@ -47,6 +48,8 @@ pub(super) fn run(run: &Run) -> Result<()> {
 struct Known {
     names: BTreeSet<(String, String)>,
     sources: Vec<PathBuf>,
+    /// Where the programs are built.
+    folder: PathBuf,
 }
 
 impl Known {
@@ -59,9 +62,10 @@ fn cargo_examples(run: &Run, folder: &Path) -> Result<Known> {
     let mut command = run_cargo(run);
     command.args(["metadata", "--format-version=1", "--no-deps", "--offline"]);
     let metadata: Value = serde_json::from_slice(&command.output()?.stdout)?;
-    let mut known = Known { names: BTreeSet::new(), sources: Vec::new() };
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let built = PathBuf::from(text(&metadata["target_directory"])).join("debug/examples");
+    let mut known = Known { names: BTreeSet::new(), sources: Vec::new(), folder: built };
     for package in list(&metadata["packages"]) {
         for target in list(&package["targets"]) {
             let source = PathBuf::from(text(&target["src_path"])).canonicalize()?;
