@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use event::{Address, Claim, Event, Sequence, Shelf};
 
 use super::base::Base;
-use super::claim::Stage;
 use super::dialect::{Claims, Dialect};
 use super::fault::Fault;
 use super::pick::Pick;
+use super::stage::Stage;
 use crate::own::Holding;
 
 /// How many hot rows a claim looks at in vain, at the most; the cursors go on from there.

@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use event::{Cause, Code, Order, StoreError};
 
 use super::base::Base;
-use super::claim::Stage;
 use super::dialect::{Dialect, Holder};
 use super::fault::Fault;
+use super::stage::Stage;
 use super::work::{Commit, Scope, Terms, Work};
 
 /// Tells the hands of a lane in the shards of which a claim may take rows.

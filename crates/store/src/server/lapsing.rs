@@ -6,7 +6,6 @@ use async_trait::async_trait;
 use event::{Address, Fence, Millis, Shelf, StoreError};
 
 use super::base::Base;
-use super::claim::lapse;
 use super::dialect::Dialect;
 use super::fault::Fault;
 use super::work::{Commit, Scope, Terms, Work};
@@ -91,4 +90,17 @@ impl<D: Dialect> Work<D> for Lapsing {
     fn doubted(&mut self) {
         self.doubted = true;
     }
+}
+
+/// Moves hot rows that nobody settled in time to the later table, where they are due.
+pub(super) async fn lapse<D: Dialect>(
+    base: &Base<D>,
+    conn: &mut D::Conn,
+    rows: Vec<(u16, i64)>,
+    now: Millis,
+) -> Result<(), Fault> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    base.db.lapse(conn, &rows, now).await
 }

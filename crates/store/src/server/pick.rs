@@ -5,12 +5,12 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use event::{Cause, Claim, Millis, Moment, Want};
 
 use super::base::Base;
-use super::claim::Stage;
 use super::compete::Rivals;
 use super::dialect::Dialect;
 use super::fault::Fault;
 use super::glance::Glance;
 use super::lease::{Renewal, renew};
+use super::stage::Stage;
 use crate::own::{Holding, Room};
 
 /// A claim under way, and those that follow it at once.

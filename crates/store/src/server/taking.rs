@@ -8,10 +8,10 @@ use async_trait::async_trait;
 use event::{Cause, Code, Fence, Leased, Millis, StoreError};
 
 use super::base::{Base, another_server};
-use super::claim::lapse;
 use super::compete::unchanged;
 use super::dialect::Dialect;
 use super::fault::Fault;
+use super::lapsing::lapse;
 use super::work::{Commit, Scope, Terms, Work};
 
 /// How long leases are tried in parts, where another has some of them open.

@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use event::{Leased, Millis, StoreError};
 
 use super::super::base::Base;
-use super::super::claim::lapse;
 use super::super::dialect::Dialect;
 use super::super::fault::Fault;
+use super::super::lapsing::lapse;
 use super::super::work::{Commit, Scope, Terms, Work};
 use crate::compete::{self, Adopt, Fact, changed};
 

@@ -9,11 +9,13 @@ use async_trait::async_trait;
 use event::{Address, Claim, Fence, Millis, Moment, Shelf, StoreError, Want};
 
 use super::super::base::Base;
-use super::super::claim::{STILL, Stage, lapse, welcome};
+use super::super::claim::{STILL, welcome};
 use super::super::dialect::Dialect;
 use super::super::fault::Fault;
+use super::super::lapsing::lapse;
 use super::super::pick::Pick;
 use super::super::sharing::attend;
+use super::super::stage::Stage;
 use super::super::together::Turn;
 use super::super::work::{Commit, Scope, Terms, Work};
 use super::adopt::{adopt, unchanged};
