@@ -76,7 +76,7 @@ impl Leases for MySql {
         rows::int(&self.sql.shards.ask().one(conn).await?, 0)
     }
 
-    async fn lock(
+    async fn open_leases(
         &self,
         conn: &mut MySqlConnection,
         now: Option<i64>,
@@ -87,21 +87,21 @@ impl Leases for MySql {
             return Ok(Vec::new());
         }
         let row = |shard: u16| vec![shard.into(), wanted.contains(&shard).into()];
-        let ask = self.sql.lock.ask().give(now).rows(named(shards, row));
+        let ask = self.sql.open_leases.ask().give(now).rows(named(shards, row));
         let leases = ask.all(&mut *conn).await?.iter().map(lease).collect();
-        self.sql.lock_tally.ask().rows(alone(shards)).all(conn).await?;
+        self.sql.open_tallies.ask().rows(alone(shards)).all(conn).await?;
         leases
     }
 
-    async fn lock_free(
+    async fn open_leases_now(
         &self,
         conn: &mut MySqlConnection,
         now: Option<i64>,
         shards: &[u16],
     ) -> Result<Vec<LeaseRow>, Fault> {
-        let ask = self.sql.lock_now.ask().give(now).rows(alone(shards));
+        let ask = self.sql.open_leases_now.ask().give(now).rows(alone(shards));
         let leases = ask.all(&mut *conn).await?.iter().map(lease).collect();
-        self.sql.lock_tally_now.ask().rows(alone(shards)).all(conn).await?;
+        self.sql.open_tallies_now.ask().rows(alone(shards)).all(conn).await?;
         leases
     }
 
@@ -151,7 +151,7 @@ impl Leases for MySql {
         let mut ordered: Vec<&Grant> = grants.iter().collect();
         ordered.sort_by_key(|grant| grant.shard);
         let shards: Vec<u16> = ordered.iter().map(|grant| grant.shard).collect();
-        self.lock(conn, None, &shards, &[]).await?;
+        self.open_leases(conn, None, &shards, &[]).await?;
         let row = |grant: &&Grant| {
             vec![grant.shard.into(), grant.mark.0.into(), grant.heir.clone().into()]
         };

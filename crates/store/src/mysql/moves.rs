@@ -99,7 +99,7 @@ impl MySql {
         let named: Vec<u16> = shards.iter().map(|one| one.shard).collect();
         let back: BTreeSet<i64> = back.iter().copied().collect();
         let (mut ours, mut flights) = (Vec::new(), Vec::new());
-        for row in self.lock(conn, None, &named, &named).await? {
+        for row in self.open_leases(conn, None, &named, &named).await? {
             let mine = |one: &&Owned| one.shard == row.shard && one.mark == row.mark;
             let Some(one) = shards.iter().find(mine).filter(|_| row.owner == owner) else {
                 continue;

@@ -134,11 +134,11 @@ statements! {
     find_hot_near find_later find_later_floor find_later_id find_sent find_sent_floor find_sent_id
     find_sent_key find_sent_key_floor free_leases glance hand_over has_versions holders inbox_again
     inbox_begin inbox_finish inbox_look kept lapse lapse_later last_claim leases line_free line_hold
-    line_preempt line_win line_write lock lock_now lock_tally lock_tally_now look_hot mark members
-    new_later next_hot open_due open_due_free others out_later put put_later read_hot read_later
-    read_version release_later renew requeue requeue_lock requeue_order retry_hot retry_later see
-    settle shards still strategy take take_chores there trim_inbox trim_relays trim_sent unname
-    waits win_later write_strategy write_version
+    line_preempt line_win line_write look_hot mark members new_later next_hot open_due open_due_free
+    open_leases open_leases_now open_tallies open_tallies_now others out_later put put_later
+    read_hot read_later read_version release_later renew requeue requeue_lock requeue_order
+    retry_hot retry_later see settle shards still strategy take take_chores there trim_inbox
+    trim_relays trim_sent unname waits win_later write_strategy write_version
 }
 
 /// The migrations, oldest first; the first makes the version table and counts as none.

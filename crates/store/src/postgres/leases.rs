@@ -38,24 +38,25 @@ impl Leases for Postgres {
         Ok(self.sql.shards.query().fetch_one(conn).await?.try_get(0)?)
     }
 
-    async fn lock(
+    async fn open_leases(
         &self,
         conn: &mut PgConnection,
         now: Option<i64>,
         shards: &[u16],
         wanted: &[u16],
     ) -> Result<Vec<LeaseRow>, Fault> {
-        let query = self.sql.lock.query().bind(now).bind(numbers(shards)).bind(numbers(wanted));
+        let query =
+            self.sql.open_leases.query().bind(now).bind(numbers(shards)).bind(numbers(wanted));
         query.fetch_all(conn).await?.iter().map(lease).collect()
     }
 
-    async fn lock_free(
+    async fn open_leases_now(
         &self,
         conn: &mut PgConnection,
         now: Option<i64>,
         shards: &[u16],
     ) -> Result<Vec<LeaseRow>, Fault> {
-        let query = self.sql.lock_now.query().bind(now).bind(numbers(shards));
+        let query = self.sql.open_leases_now.query().bind(now).bind(numbers(shards));
         query.fetch_all(conn).await?.iter().map(lease).collect()
     }
 

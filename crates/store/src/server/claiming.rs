@@ -190,7 +190,7 @@ impl<D: Dialect> Claiming<D> {
     async fn open(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<(), Fault> {
         let shards: Vec<u16> = self.stages.iter().map(|stage| stage.shard).collect();
         let mut marks = BTreeMap::new();
-        for row in base.db.lock(conn, base.now(), &shards, &[]).await? {
+        for row in base.db.open_leases(conn, base.now(), &shards, &[]).await? {
             self.now = row.now;
             if row.owner == base.owner && row.until > Millis(0) {
                 marks.insert(row.shard, row.mark);

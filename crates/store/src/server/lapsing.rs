@@ -76,7 +76,7 @@ impl<D: Dialect> Work<D> for Lapsing {
     /// Returns the shards that were still ours.
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Self::Out, Fault> {
         let shards: Vec<u16> = self.held.keys().copied().collect();
-        let leases = base.db.lock(conn, base.now(), &shards, &[]).await?.into_iter();
+        let leases = base.db.open_leases(conn, base.now(), &shards, &[]).await?.into_iter();
         let ours = leases.filter(|row| {
             let mine = row.owner == base.owner && row.until > Millis(0);
             mine && self.held.get(&row.shard) == Some(&row.mark)

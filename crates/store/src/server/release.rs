@@ -65,7 +65,7 @@ impl<D: Dialect> Work<D> for Releasing {
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Self::Out, Fault> {
         let shards: Vec<u16> = self.held.keys().copied().collect();
         let (mut ours, mut now) = (Vec::new(), Millis(0));
-        for row in base.db.lock(conn, base.now(), &shards, &[]).await? {
+        for row in base.db.open_leases(conn, base.now(), &shards, &[]).await? {
             now = row.now;
             if row.owner == base.owner && self.held.get(&row.shard) == Some(&row.mark) {
                 ours.push(row.shard);

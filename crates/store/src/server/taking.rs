@@ -104,7 +104,7 @@ impl<D: Dialect> Work<D> for Taking {
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Self::Out, Fault> {
         let (mut seen, mut out, mut now) = (BTreeMap::new(), Vec::new(), Millis(0));
         let mut free = Vec::new();
-        for row in base.db.lock_free(conn, base.now(), &self.shards).await? {
+        for row in base.db.open_leases_now(conn, base.now(), &self.shards).await? {
             now = row.now;
             seen.insert(row.shard, None);
             if row.owner == base.owner || !Leased::Shard.runs(row.until, row.now, self.lease) {

@@ -77,7 +77,7 @@ impl<D: Dialect> Work<D> for Adopting {
 
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<(), Fault> {
         let all: Vec<u16> = (0..base.shards(conn).await?).collect();
-        let leases = base.db.lock(conn, base.now(), &all, &all).await?;
+        let leases = base.db.open_leases(conn, base.now(), &all, &all).await?;
         let now = leases.first().map_or(Millis(0), |lease| lease.now);
         let longest = now + Leased::Shard.longest(self.lease);
         let hot: Vec<Millis> =

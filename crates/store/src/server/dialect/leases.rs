@@ -21,17 +21,17 @@ pub(crate) trait Leases: Connects {
     async fn shards(&self, conn: &mut Self::Conn) -> Result<i64, Fault>;
     /// Opens leases and then their tallies for work that writes, in one order for everybody, with
     /// what is in flight in those `wanted`.
-    async fn lock(
+    async fn open_leases(
         &self,
         conn: &mut Self::Conn,
         now: Option<i64>,
         shards: &[u16],
         wanted: &[u16],
     ) -> Result<Vec<LeaseRow>, Fault>;
-    /// Opens leases and then their tallies as [`lock`](Leases::lock) does, with what is in flight
-    /// in each, but waits for nobody: what another has open is left out, or the server says that it
-    /// is busy.
-    async fn lock_free(
+    /// Opens leases and then their tallies as [`open_leases`](Leases::open_leases) does, with what
+    /// is in flight in each, but waits for nobody: what another has open is left out, or the server
+    /// says that it is busy.
+    async fn open_leases_now(
         &self,
         conn: &mut Self::Conn,
         now: Option<i64>,
