@@ -23,11 +23,14 @@ pub enum Signal {
     Silent,
 }
 
-/// The rule: one more per window of quick answers, half on overload or when answers grow slow.
+/// The rule: twice as many after each window of quick answers until it first groans, then one more
+/// per window; half on overload or when answers grow slow.
 #[derive(Clone, Debug)]
 pub struct Width {
     now: usize,
     most: usize,
+    /// Whether it has never groaned, nor grown slower: how much it can take is not known yet.
+    fresh: bool,
     /// The most while the destination is as full as it was last seen.
     room: usize,
     /// Answers to offers made before the last cut: they tell of the old width, so they are skipped.
@@ -66,7 +69,7 @@ impl Width {
         let most = most.max(1);
         let now = Width::START.min(most);
         let (window, faults, floor) = (Window::default(), Faults::default(), Floor::default());
-        Width { now, most, room: most, stale: 0, window, faults, floor }
+        Width { now, most, fresh: true, room: most, stale: 0, window, faults, floor }
     }
 
     /// Never grows beyond `most` from now on, at least 1.
@@ -125,14 +128,18 @@ impl Width {
         let mean = total / answers;
         self.floor.note(mean);
         let floor = self.floor.least();
+        let quick = mean <= floor * 2 + Width::SLACK;
+        self.fresh &= quick;
         if mean > floor * 4 + Width::SLACK {
             self.cut(out);
-        } else if full && mean <= floor * 2 + Width::SLACK {
-            self.now = (self.now + 1).min(self.most);
+        } else if full && quick {
+            let more = if self.fresh { self.now } else { 1 };
+            self.now = (self.now + more).min(self.most);
         }
     }
 
     fn cut(&mut self, out: usize) {
+        self.fresh = false;
         self.now = (self.now / 2).max(1);
         self.stale = out.saturating_sub(1);
         (self.window, self.faults) = (Window::default(), Faults::default());
@@ -181,16 +188,30 @@ mod tests {
     }
 
     #[test]
-    fn it_starts_at_four_and_grows_by_one_per_window_up_to_the_most() {
-        let mut width = Width::new(6);
-        assert_eq!(width.now(), 4);
-        learn(&mut width, QUICK, 15);
-        assert_eq!(width.now(), 4);
-        learn(&mut width, QUICK, 1);
-        assert_eq!(width.now(), 5);
-        learn(&mut width, QUICK, 100);
-        assert_eq!(width.now(), 6);
+    fn it_starts_at_four_and_doubles_with_every_window_up_to_the_most() {
+        let mut width = Width::new(20);
+        for (answers, before, after) in [(16, 4, 8), (16, 8, 16), (16, 16, 20), (20, 20, 20)] {
+            learn(&mut width, QUICK, answers - 1);
+            assert_eq!(width.now(), before);
+            learn(&mut width, QUICK, 1);
+            assert_eq!(width.now(), after);
+        }
         assert_eq!(Width::new(0).now(), 1);
+    }
+
+    #[test]
+    fn once_it_groaned_or_grew_slower_it_grows_by_one_per_window() {
+        const SLOWER: Signal = Signal::Good(Duration::from_millis(60));
+        for (signal, times, after) in [(Signal::Overloaded, 1, 4), (SLOWER, 16, 8)] {
+            let mut width = Width::new(64);
+            learn(&mut width, QUICK, 16);
+            for _ in 0..times {
+                width.learn(signal, 1);
+            }
+            assert_eq!(width.now(), after, "{signal:?}");
+            learn(&mut width, QUICK, 16);
+            assert_eq!(width.now(), after + 1, "{signal:?}");
+        }
     }
 
     #[test]
@@ -274,7 +295,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_stays_within_its_bounds_and_moves_in_small_steps(
+        fn it_stays_within_its_bounds_and_never_more_than_doubles_or_halves(
             most in 0usize..40,
             answers in prop::collection::vec((0u8..4, 0u64..2000, 1usize..50), 0..500),
         ) {
@@ -289,7 +310,7 @@ mod tests {
                 };
                 width.learn(signal, out);
                 prop_assert!((1..=most.max(1)).contains(&width.now()));
-                prop_assert!(width.now() <= before + 1 && width.now() >= before / 2);
+                prop_assert!((before / 2..=before * 2).contains(&width.now()));
             }
         }
     }
