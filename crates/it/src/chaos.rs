@@ -6,6 +6,7 @@
 //! committed: what is promised is that every event ends sent once faults end, and a machine that is
 //! busy enough gets nothing done in between.
 
+mod deadlock;
 mod destination;
 mod facts;
 mod fleet;

@@ -10,6 +10,7 @@ use event::Millis;
 use fastrand::Rng;
 use uuid::Uuid;
 
+use super::deadlock::{DEADLOCK, is_among_producers};
 use super::destination::Destination;
 use super::home::{Home, Manners, Session, TwoPhase};
 
@@ -90,8 +91,11 @@ impl Producer {
             let committed = match self.transaction().await {
                 Ok(committed) => committed,
                 Err(error) if self.has_waited(&error) => {
-                    self.waits.push(format!("{error:#}"));
                     self.give_up().await?;
+                    let said = format!("{error:#}");
+                    if !(said.contains(DEADLOCK) && is_among_producers(&mut *self.session).await?) {
+                        self.waits.push(said);
+                    }
                     0
                 }
                 Err(error) => return Err(error),

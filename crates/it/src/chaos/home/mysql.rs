@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use super::super::deadlock::DEADLOCK;
 use super::server::Words;
 use super::{Manners, TwoPhase, Watch};
 
@@ -39,7 +40,8 @@ const WAITING: Watch = Watch {
 /// statement at the most, whatever befalls its relay, and is not counted.
 const WAITING_MARIADB: Watch = Watch {
     sql: "
-        SELECT COALESCE(slow.trx_query, ''), holder.user
+        SELECT CONCAT(wanted.lock_mode, ' of ', COALESCE(wanted.lock_index, 'a table'), ': ',
+            COALESCE(slow.trx_query, '')), holder.user
         FROM information_schema.innodb_lock_waits AS waits
         JOIN information_schema.innodb_locks AS wanted ON wanted.lock_id = waits.requested_lock_id
         JOIN information_schema.innodb_trx AS slow ON slow.trx_id = waits.requesting_trx_id
@@ -107,7 +109,7 @@ const TWO_PHASE: TwoPhase = TwoPhase {
 /// Returns the words for a server of the family.
 pub(super) fn words(version: &str) -> Words {
     let watch = if version.contains("MariaDB") { WAITING_MARIADB } else { WAITING };
-    let waited: Option<&[&str]> = Some(&["Lock wait timeout exceeded", "Deadlock found"]);
+    let waited: Option<&[&str]> = Some(&["Lock wait timeout exceeded", DEADLOCK]);
     Words {
         make: &["CREATE DATABASE {name} CHARACTER SET utf8mb4"],
         notes: notes(),
