@@ -58,7 +58,13 @@ impl Gate {
 
     /// Learns from a look at the destination how full it is, where 1 is full. Where nobody tells
     /// any more, what was told before says nothing.
-    #[cfg(any(feature = "nats", feature = "rabbitmq", feature = "redis", feature = "rocketmq"))]
+    #[cfg(any(
+        feature = "kafka",
+        feature = "nats",
+        feature = "rabbitmq",
+        feature = "redis",
+        feature = "rocketmq"
+    ))]
     pub(crate) fn press(&self, full: Option<f64>) {
         self.state().width.press(full.unwrap_or_default());
         self.free.notify_one();
@@ -66,7 +72,7 @@ impl Gate {
 
     /// Begins a look at the destination. One that ends before it told how full it is, however that
     /// comes, says that nobody tells.
-    #[cfg(any(feature = "nats", feature = "rabbitmq", feature = "redis"))]
+    #[cfg(any(feature = "kafka", feature = "nats", feature = "rabbitmq", feature = "redis"))]
     pub(crate) fn look(&self) -> Looking<'_> {
         Looking { gate: self, full: None }
     }
@@ -110,14 +116,14 @@ impl Gate {
 }
 
 /// A look at the destination that is under way.
-#[cfg(any(feature = "nats", feature = "rabbitmq", feature = "redis"))]
+#[cfg(any(feature = "kafka", feature = "nats", feature = "rabbitmq", feature = "redis"))]
 #[derive(Debug)]
 pub(crate) struct Looking<'a> {
     gate: &'a Gate,
     full: Option<f64>,
 }
 
-#[cfg(any(feature = "nats", feature = "rabbitmq", feature = "redis"))]
+#[cfg(any(feature = "kafka", feature = "nats", feature = "rabbitmq", feature = "redis"))]
 impl Looking<'_> {
     /// Ends the look with what the destination told.
     pub(crate) fn tell(mut self, full: Option<f64>) {
@@ -125,7 +131,7 @@ impl Looking<'_> {
     }
 }
 
-#[cfg(any(feature = "nats", feature = "rabbitmq", feature = "redis"))]
+#[cfg(any(feature = "kafka", feature = "nats", feature = "rabbitmq", feature = "redis"))]
 impl Drop for Looking<'_> {
     fn drop(&mut self) {
         self.gate.press(self.full);
@@ -173,7 +179,7 @@ mod tests {
         assert_eq!(gate.state().out, 0);
     }
 
-    #[cfg(any(feature = "nats", feature = "rabbitmq", feature = "redis"))]
+    #[cfg(any(feature = "kafka", feature = "nats", feature = "rabbitmq", feature = "redis"))]
     #[tokio::test]
     async fn a_look_that_was_left_says_that_nobody_tells_any_more() {
         let gate = Gate::new(4);

@@ -6,9 +6,11 @@
 mod access;
 mod batch;
 mod desk;
+mod disk;
 mod feed;
 mod kept;
 mod lag;
+mod letter;
 mod live;
 mod look;
 mod marks;
@@ -20,6 +22,7 @@ mod refusal;
 mod shape;
 mod sink;
 mod slots;
+mod told;
 mod topics;
 mod watch;
 mod wire;
@@ -43,7 +46,7 @@ pub const TRAITS: Traits = Traits {
     ordered: true,
     counts: false,
     leases: false,
-    levels: &[Gauge::Lag, Gauge::Dead],
+    levels: &[Gauge::Lag, Gauge::Dead, Gauge::Disk],
 };
 
 /// Where a cluster is, and how to be let in.

@@ -1,19 +1,25 @@
-//! Kafka's own protocol, one call at a time, where its client library has a client tell only of its
-//! own group: who the groups of a broker are, and how far each has come.
+//! Kafka's own protocol, one call at a time, for what its client library does not ask: who the
+//! groups of a broker are, how far each has come, and how full its disks are.
 //!
 //! It is asked now and then by a look at a cluster, never for an event. Every version here is one
-//! that brokers since 0.11 know, 4.x included.
+//! that brokers since 0.11 know, 4.x included, except that of the disks, for which each broker is
+//! asked first.
 
-use std::io::{Error, ErrorKind, Result};
+use std::io::{ErrorKind, Result};
 
 use event::Secret;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::letter::{Answer, Letter};
+use super::told::{self, Disks, Place};
+
 const LIST_OFFSETS: (i16, i16) = (2, 1);
 const OFFSET_FETCH: (i16, i16) = (9, 2);
 const LIST_GROUPS: (i16, i16) = (16, 1);
 const SASL_HANDSHAKE: (i16, i16) = (17, 1);
+const API_VERSIONS: (i16, i16) = (18, 0);
+const DESCRIBE_LOG_DIRS: (i16, i16) = (35, 4);
 const SASL_AUTHENTICATE: (i16, i16) = (36, 0);
 
 /// The largest answer that is read.
@@ -22,12 +28,6 @@ const LARGEST: usize = 64 << 20;
 /// Asks for the end of a partition, or for its beginning.
 pub(super) const END: i64 = -1;
 pub(super) const BEGINNING: i64 = -2;
-
-/// A partition of a topic.
-pub(super) type Place = (String, i32);
-
-/// What Kafka says of a group that is gone, or that keeps other books.
-const GROUP_GONE: i16 = 69;
 
 /// One broker.
 pub(super) struct Desk {
@@ -57,15 +57,7 @@ impl Desk {
     /// Returns the groups that this broker keeps the books of.
     pub(super) async fn groups(&mut self) -> Result<Vec<String>> {
         let answer = self.call(LIST_GROUPS, Letter::default()).await?;
-        let mut answer = Answer(&answer);
-        let _throttled = answer.long()?;
-        answer.fine()?;
-        let mut groups = Vec::new();
-        for _ in 0..answer.long()? {
-            groups.push(answer.text()?);
-            let _protocol = answer.text()?;
-        }
-        Ok(groups)
+        told::groups(&answer)
     }
 
     /// Returns how far a group has come, wherever it has taken anything.
@@ -75,19 +67,7 @@ impl Desk {
         // No list of topics stands for all.
         asked.long(-1);
         let answer = self.call(OFFSET_FETCH, asked).await?;
-        let (mut answer, mut told) = (Answer(&answer), Vec::new());
-        for _ in 0..answer.long()? {
-            let topic = answer.text()?;
-            for _ in 0..answer.long()? {
-                let (partition, offset) = (answer.long()?, answer.number()?);
-                let _note = answer.text()?;
-                if answer.short()? == 0 && offset >= 0 {
-                    told.push(((topic.clone(), partition), offset));
-                }
-            }
-        }
-        answer.fine()?;
-        Ok(told)
+        told::committed(&answer)
     }
 
     /// Returns the first or the next offset of partitions, for those of which it is told.
@@ -106,18 +86,22 @@ impl Desk {
             asked.number(which);
         }
         let answer = self.call(LIST_OFFSETS, asked).await?;
-        let (mut answer, mut told) = (Answer(&answer), Vec::new());
-        for _ in 0..answer.long()? {
-            let topic = answer.text()?;
-            for _ in 0..answer.long()? {
-                let (partition, error) = (answer.long()?, answer.short()?);
-                let (_time, offset) = (answer.number()?, answer.number()?);
-                if error == 0 {
-                    told.push(((topic.clone(), partition), offset));
-                }
-            }
+        told::offsets(&answer)
+    }
+
+    /// Returns how full the disks of this broker are.
+    pub(super) async fn disks(&mut self) -> Result<Disks> {
+        // A broker hangs up on a version that it does not know.
+        let answer = self.call(API_VERSIONS, Letter::default()).await?;
+        if !told::knows(&answer, DESCRIBE_LOG_DIRS)? {
+            return Ok(Disks::Old);
         }
-        Ok(told)
+        let mut asked = Letter::default();
+        asked.byte(0);
+        // An empty list: the folders alone are told, and nothing of what is in them.
+        asked.byte(1);
+        asked.byte(0);
+        told::disks(&self.call(DESCRIBE_LOG_DIRS, asked).await?)
     }
 
     async fn call(&mut self, (key, version): (i16, i16), asked: Letter) -> Result<Vec<u8>> {
@@ -138,83 +122,13 @@ impl Desk {
         if !(4..=LARGEST).contains(&length) || self.stream.read_i32().await? != self.calls {
             return Err(ErrorKind::InvalidData.into());
         }
-        let mut answer = vec![0; length - 4];
-        self.stream.read_exact(&mut answer).await?;
+        // Room is made as the answer comes, not as it says that it will.
+        let (mut answer, length) = (Vec::new(), length - 4);
+        if (&mut self.stream).take(length as u64).read_to_end(&mut answer).await? < length {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
         self.torn = false;
         Ok(answer)
-    }
-}
-
-/// What is asked.
-#[derive(Debug, Default)]
-struct Letter(Vec<u8>);
-
-impl Letter {
-    fn short(&mut self, value: i16) {
-        self.0.extend(value.to_be_bytes());
-    }
-
-    fn long(&mut self, value: i32) {
-        self.0.extend(value.to_be_bytes());
-    }
-
-    fn number(&mut self, value: i64) {
-        self.0.extend(value.to_be_bytes());
-    }
-
-    fn count(&mut self, count: usize) {
-        self.long(i32::try_from(count).unwrap_or(i32::MAX));
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.count(bytes.len());
-        self.0.extend(bytes);
-    }
-
-    fn text(&mut self, text: &str) {
-        self.short(i16::try_from(text.len()).unwrap_or(i16::MAX));
-        self.0.extend(text.as_bytes());
-    }
-}
-
-/// What is left to read of an answer.
-#[derive(Debug)]
-struct Answer<'a>(&'a [u8]);
-
-impl Answer<'_> {
-    fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let (taken, rest) = self.0.split_first_chunk().ok_or(ErrorKind::UnexpectedEof)?;
-        self.0 = rest;
-        Ok(*taken)
-    }
-
-    fn short(&mut self) -> Result<i16> {
-        self.take().map(i16::from_be_bytes)
-    }
-
-    fn long(&mut self) -> Result<i32> {
-        self.take().map(i32::from_be_bytes)
-    }
-
-    fn number(&mut self) -> Result<i64> {
-        self.take().map(i64::from_be_bytes)
-    }
-
-    /// Reads a text; none is an empty one.
-    fn text(&mut self) -> Result<String> {
-        let length = usize::try_from(self.short()?).unwrap_or_default();
-        let (text, rest) = self.0.split_at_checked(length).ok_or(ErrorKind::UnexpectedEof)?;
-        self.0 = rest;
-        Ok(String::from_utf8_lossy(text).into_owned())
-    }
-
-    /// Reads an error code, which is none.
-    fn fine(&mut self) -> Result<()> {
-        match self.short()? {
-            0 => Ok(()),
-            GROUP_GONE => Err(ErrorKind::NotFound.into()),
-            code => Err(Error::other(format!("error {code} of Kafka"))),
-        }
     }
 }
 
@@ -238,22 +152,25 @@ mod tests {
         assert_eq!(again.unwrap_err().kind(), ErrorKind::NotConnected);
     }
 
-    #[test]
-    fn an_answer_that_is_cut_short_is_an_error_and_no_panic() {
-        let mut letter = Letter::default();
-        letter.short(0);
-        letter.long(7);
-        letter.text("orders");
-        for length in 0..letter.0.len() {
-            let mut answer = Answer(&letter.0[..length]);
-            let read = answer.fine().and(answer.long()).and(answer.text());
-            assert!(read.is_err(), "{length}");
+    #[tokio::test]
+    async fn an_answer_that_is_too_large_or_ends_early_is_an_error() {
+        for (length, kind) in [
+            (LARGEST as u32 + 1, ErrorKind::InvalidData),
+            (u32::MAX, ErrorKind::InvalidData),
+            (3, ErrorKind::InvalidData),
+            (LARGEST as u32, ErrorKind::UnexpectedEof),
+        ] {
+            let broker = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let mut desk =
+                Desk::open(&broker.local_addr().unwrap().to_string(), None).await.unwrap();
+            let (mut stream, _) = broker.accept().await.unwrap();
+            stream.write_u32(length).await.unwrap();
+            // The number of the call, and the beginning of an answer.
+            stream.write_all(&[0, 0, 0, 1, 0, 0]).await.unwrap();
+            stream.shutdown().await.unwrap();
+            assert_eq!(desk.groups().await.unwrap_err().kind(), kind, "{length}");
+            let again = desk.groups().await.unwrap_err();
+            assert_eq!(again.kind(), ErrorKind::NotConnected, "nothing more is read of it");
         }
-        let mut answer = Answer(&letter.0);
-        answer.fine().unwrap();
-        assert_eq!((answer.long().unwrap(), answer.text().unwrap()), (7, "orders".to_owned()));
-        assert_eq!(Answer(&[255, 255]).text().unwrap(), "", "no text");
-        assert!(Answer(&[0, 14]).fine().unwrap_err().to_string().contains("14"));
-        assert_eq!(Answer(&[0, 69]).fine().unwrap_err().kind(), ErrorKind::NotFound);
     }
 }

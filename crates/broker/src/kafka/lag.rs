@@ -11,8 +11,9 @@ use event::{Finding, Gauge, Grade, Inspection, Level, Secret};
 use futures_util::future::join_all;
 use tokio::time::timeout;
 
-use super::desk::{BEGINNING, Desk, END, Place};
+use super::desk::{BEGINNING, Desk, END};
 use super::shape::Shapes;
+use super::told::Place;
 use crate::rounds::Rounds;
 
 /// Partitions that are asked for at once, at the most.

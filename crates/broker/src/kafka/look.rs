@@ -14,6 +14,7 @@ use rdkafka::client::DefaultClientContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
 use super::access::Cluster;
+use super::disk;
 use super::kept::{Kept, judge};
 use super::lag;
 use super::live::{aside, setting};
@@ -27,7 +28,8 @@ pub(super) const NAMED: &str = "max.message.bytes";
 
 /// Topics whose settings are asked for at once, at the most.
 const PAGE: usize = 500;
-/// How long a broker may take to tell of its groups and of the ends of its partitions.
+/// How long a broker may take to tell of its groups and of the ends of its partitions, and of its
+/// disks.
 const TELL: Duration = Duration::from_secs(3);
 
 type Admin = AdminClient<DefaultClientContext>;
@@ -74,7 +76,12 @@ impl Look {
     ) -> Result<Inspection, Refusal> {
         let (mut seen, shapes, topics) = self.judged(leads, published).await?;
         let (user, patience) = (self.cluster.user(), self.timeout.min(TELL));
-        lag::levels(&shapes, &topics, user, &self.rounds, patience, &mut seen).await;
+        let asking = lag::levels(&shapes, &topics, user, &self.rounds, patience, &mut seen);
+        // Each on connections of its own: whoever is silent about one still tells the other.
+        let ((), (level, findings)) =
+            tokio::join!(asking, disk::look(&shapes.brokers, user, patience));
+        seen.levels.extend(level);
+        seen.findings.extend(findings);
         Ok(seen)
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use event::{Answer, Refusal};
 
 use super::refusal;
-use crate::gate::{Gate, Gates, Pass};
+use crate::gate::{Gate, Gates, Looking, Pass};
 use crate::width::Signal;
 
 /// How many events a place is for.
@@ -52,6 +52,11 @@ impl Pace {
         }
         let (room, out) = (passes.len() * self.handful, self.gate.out());
         Places { pace: self, passes, room, out }
+    }
+
+    /// Begins a look at how full the cluster is.
+    pub(super) fn look(&self) -> Looking<'_> {
+        self.gate.look()
     }
 
     /// Returns about the least that a few handfuls were waited for.
@@ -234,6 +239,17 @@ mod tests {
         assert_eq!(pace.enter(10_000).await.room, 64, "one always may go");
         offer(&pace, &receipt(), QUICK, 100).await;
         assert!(pace.gate.width() > 4, "{}", pace.gate.width());
+    }
+
+    #[tokio::test]
+    async fn the_fuller_the_cluster_the_fewer_handfuls_it_gets_down_to_one() {
+        let pace = pace(10_000);
+        for (full, room) in [(0.8, 256), (0.98, 256), (0.99, 256), (0.995, 192), (1.0, 64)] {
+            pace.look().tell(Some(full));
+            assert_eq!(pace.enter(10_000).await.room, room, "{full}");
+        }
+        drop(pace.look());
+        assert_eq!(pace.enter(10_000).await.room, 256, "nobody tells any more");
     }
 
     #[test]

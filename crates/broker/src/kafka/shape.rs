@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rdkafka::metadata::{Metadata, MetadataPartition, MetadataTopic};
 
-use super::desk::Place;
 use super::lag::DEAD;
+use super::told::Place;
 use crate::leads::Leads;
 
 /// What Kafka keeps its own books in.

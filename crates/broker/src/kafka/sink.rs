@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use event::{Answer, Cause, Code, Event, Inspection, Refusal, Sink};
+use event::{Answer, Cause, Code, Event, Gauge, Inspection, Refusal, Sink};
 use rdkafka::ClientConfig;
 use tokio::time::Instant;
 
@@ -154,8 +154,11 @@ impl Sink for Kafka {
     }
 
     async fn inspect(&self) -> Result<Inspection, Refusal> {
+        let looking = self.pace.look();
         self.live(Instant::now() + self.manner.timeout).await?;
-        self.look.inspect(&self.leads, &self.topics.names()).await
+        let seen = self.look.inspect(&self.leads, &self.topics.names()).await?;
+        looking.tell(Inspection::total(&seen.levels, Gauge::Disk));
+        Ok(seen)
     }
 
     async fn worth(&self) -> Result<Inspection, Refusal> {

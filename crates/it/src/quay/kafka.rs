@@ -1,6 +1,7 @@
 //! Kafka as the suites need it: a topic of each test's own, with a place for its dead.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -97,6 +98,21 @@ impl KafkaQuay {
     pub fn guarded(&self, password: &str) -> Access {
         let user = Some((USER.to_owned(), Secret::new(password)));
         Access { url: self.guarded.clone(), user }
+    }
+
+    /// Returns where the way in with a password begins that a test may bend, where that leads to,
+    /// and the way in.
+    pub fn bent(&self) -> Result<(SocketAddr, SocketAddr, Access)> {
+        let (at, to) = self.line.context("the world's broker has no port for a line")?;
+        let address = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let access =
+            Access { url: format!("kafka://127.0.0.1:{at}"), ..self.guarded(&self.password) };
+        Ok((address(at), address(to), access))
+    }
+
+    /// Returns a folder on the disk of the world's broker.
+    pub fn folder(&self) -> PathBuf {
+        need("kafka").run
     }
 
     /// Makes the options of a sink.
@@ -208,11 +224,8 @@ impl Quay for KafkaQuay {
     }
 
     async fn detour(&self, manner: Manner) -> Result<(Line, Arc<dyn Sink>)> {
-        let (at, to) = self.line.context("the world's broker has no port for a line")?;
-        let address = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let line = Line::open_at(address(at), address(to)).await?;
-        let access =
-            Access { url: format!("kafka://127.0.0.1:{at}"), ..self.guarded(&self.password) };
+        let (at, to, access) = self.bent()?;
+        let line = Line::open_at(at, to).await?;
         let sink = self.sink_by(access, manner)?;
         Ok((line, sink))
     }
