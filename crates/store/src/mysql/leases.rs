@@ -100,9 +100,16 @@ impl Leases for MySql {
         shards: &[u16],
     ) -> Result<Vec<LeaseRow>, Fault> {
         let ask = self.sql.open_leases_now.ask().give(now).rows(alone(shards));
-        let leases = ask.all(&mut *conn).await?.iter().map(lease).collect();
-        self.sql.open_tallies_now.ask().rows(alone(shards)).all(conn).await?;
-        leases
+        ask.all(conn).await?.iter().map(lease).collect()
+    }
+
+    async fn open_tallies_now(
+        &self,
+        conn: &mut MySqlConnection,
+        shards: &[u16],
+    ) -> Result<BTreeSet<u16>, Fault> {
+        let ask = self.sql.open_tallies_now.ask().rows(alone(shards));
+        ask.all(conn).await?.iter().map(|row| rows::shard(row, 0)).collect()
     }
 
     async fn take(

@@ -60,6 +60,15 @@ impl Leases for Postgres {
         query.fetch_all(conn).await?.iter().map(lease).collect()
     }
 
+    async fn open_tallies_now(
+        &self,
+        conn: &mut PgConnection,
+        shards: &[u16],
+    ) -> Result<BTreeSet<u16>, Fault> {
+        let query = self.sql.open_tallies_now.query().bind(numbers(shards));
+        query.fetch_all(conn).await?.iter().map(|row| rows::shard(row, 0)).collect()
+    }
+
     async fn take(
         &self,
         conn: &mut PgConnection,

@@ -43,6 +43,8 @@ pub(crate) struct Base<D: Dialect> {
     pub(super) turn: Semaphore,
     /// Who settles now. Whoever puts back what is in flight waits for them, and they for him.
     pub(super) settling: tokio::sync::RwLock<()>,
+    /// Who sets down what has outlived its lease. Outcomes that came too late for it wait for him.
+    pub(super) setting_down: tokio::sync::Mutex<()>,
     /// How many rows are searched or counted one by one where no index helps.
     pub(crate) many: i64,
     pub(super) sharing: Mutex<Sharing>,
@@ -86,6 +88,7 @@ impl<D: Dialect> Base<D> {
             bell: watch::Sender::new(0),
             turn: Semaphore::new(1),
             settling: tokio::sync::RwLock::new(()),
+            setting_down: tokio::sync::Mutex::new(()),
             many: MANY,
             sharing: Mutex::default(),
             holding: Mutex::new(Holding::new(owner.clone())),
@@ -118,9 +121,9 @@ impl<D: Dialect> Base<D> {
         self.holding.lock().expect("no rule panics while the holding is open")
     }
 
-    /// Opens the list of rows whose outcomes are being written down.
+    /// Opens the lists of rows that are being moved.
     pub(super) fn ending(&self) -> MutexGuard<'_, Ending> {
-        self.ending.lock().expect("no rule panics while the list is open")
+        self.ending.lock().expect("no rule panics while the lists are open")
     }
 
     /// Opens the outcomes that were written down and not taken in.

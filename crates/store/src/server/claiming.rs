@@ -9,15 +9,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use event::{Address, Claim, Code, Fence, Millis, Outcome, StoreError, Want};
+use event::{Address, Claim, Fence, Millis, Outcome, StoreError, Want};
 
 use super::base::Base;
 use super::dialect::Dialect;
 use super::fault::Fault;
 use super::glance::Glance;
-use super::lapsing::set_down;
+use super::lapsing::{SetDown, set_down};
 use super::pick::Pick;
-use super::stage::{Stage, next};
+use super::stage::Stage;
 use super::taking::take;
 use super::work::{Commit, Scope, Terms, Work};
 use crate::own::{Desk, Held, May, Seen};
@@ -35,7 +35,7 @@ pub(super) struct Claiming<D: Dialect> {
     /// The shards in which something was set down that had outlived its lease.
     lapsed: Vec<u16>,
     pub(super) writes: bool,
-    /// Whether there are free leases that could not be taken, so that not all was looked at.
+    /// Whether there are shards whose leases another has open, so that not all was looked at.
     left_out: bool,
     /// Whether leases are being renewed, or were.
     renewing: bool,
@@ -58,43 +58,26 @@ impl<D: Dialect> Claiming<D> {
         is_fresh: bool,
     ) -> Option<Claiming<D>> {
         let want = wants[0];
-        let mut holding = base.holding();
-        let sharing = base.sharing();
-        let rests = sharing.rests().is_some();
+        let (mut holding, mut sharing) = (base.holding(), base.sharing());
         let (mut stages, mut elsewhere, mut left_out) = (Vec::new(), false, false);
         for look in &glance.looks {
             if holding.lost(look) {
                 holding.lose(look.shard);
             }
-            let may = holding.may(lane, look, want.lease);
-            left_out |= rests && may == May::Take;
-            elsewhere |= may == May::Nothing;
-            let (take, keep) = (may == May::Take && !rests, may == May::Keep);
-            let stays = !sharing.heirs.contains_key(&look.shard);
-            let lapses = keep && holding.desks[lane].overdue(look.shard, look.now);
-            let hot = take || keep && stays && look.ahead;
-            let later = take || keep && stays && (look.is_due() || lapses);
-            let runs_down = holding.runs_down(look, want.lease);
-            if !(hot || later || lapses || runs_down) {
+            if holding.may(lane, look, want.lease) == May::Nothing {
+                elsewhere = true;
+                sharing.shut.forget(look.shard);
                 continue;
             }
-            let (shard, front) = (look.shard, look.front);
-            let (held, first) = next(holding.held(shard), hot || later);
-            let cursor = holding.desks[lane].cursor(shard);
-            stages.push(Stage {
-                shard,
-                held,
-                first,
-                front,
-                cursor,
-                take,
-                hot,
-                later,
-                lapses,
-                runs_down,
-            });
+            let stays = !sharing.heirs.contains_key(&look.shard);
+            let stage = Stage::of(&holding, lane, look, stays, want.lease);
+            // A lease that another has open can be neither taken nor renewed.
+            match sharing.shut.rests(look.shard) {
+                Some(_) => left_out |= stage.is_some(),
+                None => stages.extend(stage),
+            }
         }
-        if stages.is_empty() && !elsewhere && is_fresh {
+        if stages.is_empty() && !elsewhere && !left_out && is_fresh {
             holding.desks[lane].seen = Some(Seen { now: glance.now, newest: glance.newest });
         }
         holding.desks[lane].stands_by = elsewhere && holding.shards().is_empty();
@@ -129,19 +112,17 @@ impl<D: Dialect> Claiming<D> {
         if !self.stages.iter().any(|stage| stage.take || stage.lapses) {
             return Ok(Some(self));
         }
+        let (era, lane, lease) = (self.era, self.lane, self.want.lease);
         let lapses = self.stages.iter().filter(|stage| stage.lapses);
         let lapses = lapses.map(|stage| (stage.shard, stage.held.mark)).collect();
-        match set_down(base, (self.era, self.lane), self.now, lapses).await {
-            Ok(lapsed) => self.lapsed = lapsed,
-            // Another has their leases open: they wait, and nothing else does.
-            Err(error) if error.cause().code == Code::StoreBusy => {
-                self.stages.retain(|stage| !stage.lapses);
-                self.left_out = true;
-            }
-            Err(error) => return Err(error),
-        }
+        let SetDown { done, mut shut } =
+            set_down(base, (era, lane), self.now, lease, &lapses).await?;
+        self.lapsed.extend(done);
         let free = self.stages.iter().filter(|stage| stage.take).map(|stage| stage.shard);
-        let taken = take(base, self.era, self.want.lease, free.collect()).await?;
+        let (taken, more) = take(base, era, lease, free.collect()).await?;
+        shut.extend(more);
+        base.sharing().shut.say(&shut, lease)?;
+        self.left_out |= !shut.is_empty();
         let holding = base.holding();
         self.stages.retain_mut(|stage| {
             if let Some(fence) = taken.get(&stage.shard) {
@@ -150,7 +131,9 @@ impl<D: Dialect> Claiming<D> {
             }
             let is_taken = taken.contains_key(&stage.shard);
             self.left_out |= stage.take && !is_taken;
-            is_taken || !stage.take && holding.held(stage.shard).is_some()
+            // A shard whose lease another has open waits, and nothing else does.
+            let stays = !stage.take && !shut.contains(&stage.shard);
+            is_taken || stays && holding.held(stage.shard).is_some()
         });
         drop(holding);
         self.writes = self.stages.iter().any(|stage| stage.later);

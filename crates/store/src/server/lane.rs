@@ -15,7 +15,7 @@ use super::dialect::Dialect;
 use super::glance::{Glance, Glancing};
 use super::lease::{Renewal, Renewing};
 use super::release::release;
-use super::settle::{settle, take_in};
+use super::settle::{Told, settle, take_in};
 use super::together::Together;
 use super::work::carried;
 use crate::own::May;
@@ -33,7 +33,7 @@ pub(super) struct ServerLane<D: Dialect> {
 /// What the turns of one lane ask for at the same time.
 pub(super) struct Asks<D: Dialect> {
     pub(super) claims: Together<Want, Vec<Claim>>,
-    pub(super) settlements: Together<Vec<Settlement>, Settled>,
+    pub(super) settlements: Together<Vec<Settlement>, Told>,
     /// Whose turn it is to write outcomes down: while one waits for the server, those of the others
     /// are gathered, which costs the server less than writing them apart.
     pub(super) writing: Semaphore,
@@ -183,13 +183,15 @@ impl<D: Dialect> ServerLane<D> {
             for look in &glance.looks {
                 let may = holding.may(self.lane, look, lease);
                 let leaves = sharing.heirs.contains_key(&look.shard);
-                match (may, sharing.rests()) {
-                    (May::Take, Some(rest)) => next = next.min(rest),
+                let shut = sharing.shut.rests(look.shard);
+                match (may, shut) {
+                    (May::Take | May::Keep, Some(rest)) => next = next.min(rest),
                     (May::Take, None) => return Ok(None),
-                    (May::Keep, _) if !leaves => return Ok(None),
+                    (May::Keep, None) if !leaves => return Ok(None),
                     _ => {}
                 }
-                let held = holding.held(look.shard).filter(|_| holding.runs_down(look, lease));
+                let runs_down = shut.is_none() && holding.runs_down(look, lease);
+                let held = holding.held(look.shard).filter(|_| runs_down);
                 let renewal = |held| Renewal { shard: look.shard, held, out: None };
                 down.renewals.extend(held.map(renewal));
                 let moment = if may == May::Nothing { Some(look.until) } else { look.due };

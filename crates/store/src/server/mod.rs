@@ -36,6 +36,7 @@ pub(crate) mod rows;
 mod schema;
 mod settle;
 mod sharing;
+mod shut;
 mod sift;
 mod stage;
 mod taking;

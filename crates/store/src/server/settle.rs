@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use event::{
-    Address, EventId, Fence, Millis, Moment, Outcome, Settled, Settlement, Shelf, StoreError,
-};
+use event::{Address, Fence, Millis, Moment, Outcome, Settled, Settlement, Shelf, StoreError};
 
 use super::base::Base;
 use super::dialect::Dialect;
@@ -13,20 +11,55 @@ use super::portion::Portion;
 use super::together::{ROWS, Turn, Turned, take_turn};
 use crate::own::Holding;
 
-/// The rows whose outcomes are being written down: no outcome is written twice.
-pub(super) type Ending = hashbrown::HashSet<Address>;
+/// The rows that are being moved.
+#[derive(Default)]
+pub(super) struct Ending {
+    /// Those whose outcomes are being written down: no outcome is written twice.
+    pub(super) settled: hashbrown::HashSet<Address>,
+    /// Those that are being set down, because they have outlived their leases.
+    pub(super) set_down: hashbrown::HashSet<Address>,
+}
+
+/// What one who asks is told.
+#[derive(Default)]
+pub(super) struct Told {
+    settled: Settled,
+    /// Those of the outcomes that it is too early to answer for: their rows are being set down.
+    wait: Vec<Settlement>,
+}
 
 /// How many rows are worth a connection of their own.
 const MANY: usize = 50;
 
-/// Settles for one lane, together with the others who wait to.
+/// Settles for one lane. An outcome whose row is being set down is stale only if that succeeds: it
+/// waits for the end of it, and nobody else does.
 pub(super) async fn settle<D: Dialect>(
     base: &Base<D>,
     lane: usize,
     asks: &Asks<D>,
-    ends: Vec<Settlement>,
+    mut ends: Vec<Settlement>,
 ) -> Result<Settled, StoreError> {
     let _settling = base.settling.read().await;
+    let mut settled = Settled::default();
+    loop {
+        let told = settle_once(base, lane, asks, ends).await?;
+        settled.settled += told.settled.settled;
+        settled.stale.extend(told.settled.stale);
+        if told.wait.is_empty() {
+            return Ok(settled);
+        }
+        ends = told.wait;
+        drop(base.setting_down.lock().await);
+    }
+}
+
+/// Settles together with the others who wait to.
+async fn settle_once<D: Dialect>(
+    base: &Base<D>,
+    lane: usize,
+    asks: &Asks<D>,
+    ends: Vec<Settlement>,
+) -> Result<Told, StoreError> {
     let mut lead = match asks.settlements.ask(ends, &asks.writing).await {
         Turn::Told(settled) => return settled,
         Turn::Lead(lead) => lead,
@@ -66,7 +99,7 @@ async fn settle_all<D: Dialect>(
     base: &Base<D>,
     lane: usize,
     groups: Vec<Vec<Settlement>>,
-) -> Result<Vec<Settled>, StoreError> {
+) -> Result<Vec<Told>, StoreError> {
     let settling = Settling::new(base, lane, groups);
     let (kept, error) = settling.write(base).await;
     let settled = settling.end(base, kept);
@@ -119,15 +152,26 @@ pub(crate) struct Owned {
     pub(crate) done: i64,
 }
 
+/// How an outcome stands when it is to be written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// Its row is in flight under the fence that it was given.
+    Fresh,
+    /// It is not, or another outcome is written down.
+    Stale,
+    /// It is, and is being set down.
+    Waits,
+}
+
 pub(super) struct Settling {
     pub(super) era: u64,
     lane: usize,
     ends: Vec<Settlement>,
     /// How many of them each who asks brought.
     counts: Vec<usize>,
-    /// Which of them are in flight, each under the fence that it was given.
-    fresh: Vec<bool>,
-    /// The shards of those, with what their tallies must show.
+    /// How each of them stands.
+    standing: Vec<Standing>,
+    /// The shards of those that are fresh, with what their tallies must show.
     pub(super) marks: BTreeMap<u16, Fence>,
     /// What each of them had behind it.
     behind: Vec<(u32, Vec<Moment>)>,
@@ -145,23 +189,30 @@ impl Settling {
         let era = holding.era;
         let mut ending = base.ending();
         let (mut marks, mut behind) = (BTreeMap::new(), Vec::with_capacity(ends.len()));
-        let fresh = |end: &Settlement| {
-            let held = holding.held(end.address.shard);
+        let standing = |end: &Settlement| {
             let kept = holding.desks[lane].in_flight(end.address, end.fence);
-            let fresh = held.filter(|_| kept.is_some() && ending.insert(end.address));
             behind
                 .push(kept.map(|(attempts, trail)| (attempts, trail.to_vec())).unwrap_or_default());
-            marks.extend(fresh.map(|held| (end.address.shard, held.mark)));
-            fresh.is_some()
+            let Some(held) = holding.held(end.address.shard).filter(|_| kept.is_some()) else {
+                return Standing::Stale;
+            };
+            if ending.set_down.contains(&end.address) {
+                return Standing::Waits;
+            }
+            if !ending.settled.insert(end.address) {
+                return Standing::Stale;
+            }
+            marks.insert(end.address.shard, held.mark);
+            Standing::Fresh
         };
-        let fresh = ends.iter().map(fresh).collect();
-        Settling { era, lane, ends, counts, fresh, marks, behind }
+        let standing = ends.iter().map(standing).collect();
+        Settling { era, lane, ends, counts, standing, marks, behind }
     }
 
     /// Writes the outcomes down. Many are written on two connections, each with shards of its own,
     /// because a server works for one connection on one core.
     async fn write<D: Dialect>(&self, base: &Base<D>) -> (Kept, Option<StoreError>) {
-        if !self.fresh.contains(&true) {
+        if !self.standing.contains(&Standing::Fresh) {
             return (Kept::default(), None);
         }
         let (one, other) = self.halves(base.may_part());
@@ -198,29 +249,35 @@ impl Settling {
     }
 
     /// Ends what was written down; it is to be taken in. Answers each who asked.
-    pub(super) fn end<D: Dialect>(self, base: &Base<D>, kept: Kept) -> Vec<Settled> {
-        let settled = self.answers(&kept);
+    pub(super) fn end<D: Dialect>(self, base: &Base<D>, kept: Kept) -> Vec<Told> {
+        let told = self.answers(&kept);
         base.outcomes().push((self, kept));
-        settled
+        told
     }
 
     /// Returns what is in flight under the fence that it was given, with what it had behind it.
     pub(super) fn fresh(&self) -> impl Iterator<Item = (&Settlement, &(u32, Vec<Moment>))> {
-        let ends = self.ends.iter().zip(&self.behind).zip(&self.fresh);
-        ends.filter(|(_, fresh)| **fresh).map(|(end, _)| end)
+        let ends = self.ends.iter().zip(&self.behind).zip(&self.standing);
+        ends.filter(|(_, standing)| **standing == Standing::Fresh).map(|(end, _)| end)
     }
 
     /// Answers each who asked.
-    fn answers(&self, kept: &Kept) -> Vec<Settled> {
-        let mut ends = self.ends.iter().zip(&self.fresh);
-        let settled = self.counts.iter().map(|count| {
-            let ends = ends.by_ref().take(*count);
-            let stale =
-                ends.filter(|(end, fresh)| !*fresh || !kept.shards.contains(&end.address.shard));
-            let stale: Vec<EventId> = stale.map(|(end, _)| end.id).collect();
-            Settled { settled: count - stale.len(), stale }
+    fn answers(&self, kept: &Kept) -> Vec<Told> {
+        let mut ends = self.ends.iter().zip(&self.standing);
+        let told = self.counts.iter().map(|count| {
+            let mut told = Told::default();
+            for (end, standing) in ends.by_ref().take(*count) {
+                match standing {
+                    Standing::Waits => told.wait.push(end.clone()),
+                    Standing::Fresh if kept.shards.contains(&end.address.shard) => {
+                        told.settled.settled += 1;
+                    }
+                    Standing::Fresh | Standing::Stale => told.settled.stale.push(end.id),
+                }
+            }
+            told
         });
-        settled.collect()
+        told.collect()
     }
 
     /// Tells whether a shard is still held as it was.
@@ -240,7 +297,7 @@ impl Settling {
         }
         let mut ending = base.ending();
         for (end, _) in self.fresh() {
-            ending.remove(&end.address);
+            ending.settled.remove(&end.address);
             if kept.shards.contains(&end.address.shard) && self.is_ours(&holding, end.address.shard)
             {
                 let desk = &mut holding.desks[self.lane];
@@ -252,6 +309,8 @@ impl Settling {
 
 #[cfg(test)]
 mod tests {
+    use event::EventId;
+
     use super::*;
 
     /// Returns a settlement of so many rows of each shard, from 0 on.
@@ -267,8 +326,9 @@ mod tests {
         };
         let ends: Vec<Settlement> = rows.iter().enumerate().flat_map(row).collect();
         let marks = ends.iter().map(|end| (end.address.shard, Fence(1))).collect();
-        let (fresh, behind) = (vec![true; ends.len()], vec![(1, Vec::new()); ends.len()]);
-        Settling { era: 0, lane: 0, counts: vec![ends.len()], ends, fresh, marks, behind }
+        let standing = vec![Standing::Fresh; ends.len()];
+        let behind = vec![(1, Vec::new()); ends.len()];
+        Settling { era: 0, lane: 0, counts: vec![ends.len()], ends, standing, marks, behind }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Sharing the shards with other relays: who is there, and which shards go to whom.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use event::{Millis, StoreError};
@@ -9,6 +9,7 @@ use super::base::{Base, Heirs};
 use super::dialect::Dialect;
 use super::fault::Fault;
 use super::lease::Grant;
+use super::shut::Shut;
 use super::work::{Commit, Scope, Terms, Work};
 use crate::own::{Member, heirs};
 
@@ -19,40 +20,11 @@ pub(super) struct Sharing {
     next: Millis,
     /// Which of its shards it gives away as soon as nothing of them is in flight.
     pub(super) heirs: Heirs,
-    /// Since when free leases were refused, because others had some open, and how often.
-    refused: Option<(Instant, u32)>,
-    /// Before when it takes no lease for that reason.
-    rests: Option<Instant>,
+    /// Which leases others have open.
+    pub(super) shut: Shut,
 }
 
-/// How long no lease is taken after another had one open: at first, and at the most.
-const REST: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(500)];
-
 impl Sharing {
-    /// Learns whether others had some of the free leases open, and then takes none for a while.
-    /// Returns for how long that has been so.
-    pub(super) fn was_refused(&mut self, refused: bool) -> Duration {
-        if !refused {
-            (self.refused, self.rests) = (None, None);
-            return Duration::ZERO;
-        }
-        let (since, times) = self.refused.unwrap_or((Instant::now(), 0));
-        self.refused = Some((since, times + 1));
-        self.rests = Some(Instant::now() + REST[1].min(REST[0] * (1 << times.min(8))));
-        since.elapsed()
-    }
-
-    /// Begins to count anew for how long leases were refused.
-    pub(super) fn has_said(&mut self) {
-        self.refused = None;
-    }
-
-    /// Returns for how long no lease is to be taken, if so.
-    pub(super) fn rests(&self) -> Option<Duration> {
-        let rest = self.rests?.saturating_duration_since(Instant::now());
-        (!rest.is_zero()).then_some(rest)
-    }
-
     /// Forgets that this relay has said that it is there. Returns whether it had.
     pub(super) fn depart(&mut self) -> bool {
         std::mem::take(&mut self.next) > Millis(0)

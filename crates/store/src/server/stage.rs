@@ -1,8 +1,10 @@
 //! What a claim does with each shard.
 
+use std::time::Duration;
+
 use event::Fence;
 
-use crate::own::Held;
+use crate::own::{Held, Holding, Look, May};
 
 /// What a claim does with one shard.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +31,29 @@ pub(super) struct Stage {
 }
 
 impl Stage {
+    /// Decides what a claim of a lane does with a shard, and whether it takes rows of one that it
+    /// has: one that goes to another relay only `stays` to be looked after. Returns `None` if there
+    /// is nothing to do.
+    pub(super) fn of(
+        holding: &Holding,
+        lane: usize,
+        look: &Look,
+        stays: bool,
+        lease: Duration,
+    ) -> Option<Stage> {
+        let (may, shard) = (holding.may(lane, look, lease), look.shard);
+        let (take, keep) = (may == May::Take, may == May::Keep);
+        let lapses = keep && holding.desks[lane].overdue(shard, look.now);
+        let hot = take || keep && stays && look.ahead;
+        let later = take || keep && stays && (look.is_due() || lapses);
+        let runs_down = holding.runs_down(look, lease);
+        let (held, first) = next(holding.held(shard), hot || later);
+        let (front, cursor) = (look.front, holding.desks[lane].cursor(shard));
+        let stage =
+            Stage { shard, held, first, front, cursor, take, hot, later, lapses, runs_down };
+        (hot || later || lapses || runs_down).then_some(stage)
+    }
+
     /// Tells whether the claim may take rows of the shard.
     pub(super) fn takes(&self) -> bool {
         self.hot || self.later
@@ -36,7 +61,7 @@ impl Stage {
 }
 
 /// Returns how a claim holds a shard, and the first fence that may be its own.
-pub(super) fn next(held: Option<Held>, takes: bool) -> (Held, Fence) {
+fn next(held: Option<Held>, takes: bool) -> (Held, Fence) {
     let none = Held { mark: Fence::default(), newest: Fence::default() };
     let held = held.unwrap_or(none);
     let first = held.newest.next();

@@ -28,15 +28,21 @@ pub(crate) trait Leases: Connects {
         shards: &[u16],
         wanted: &[u16],
     ) -> Result<Vec<LeaseRow>, Fault>;
-    /// Opens leases and then their tallies as [`open_leases`](Leases::open_leases) does, with what
-    /// is in flight in each, but waits for nobody: what another has open is left out, or the server
-    /// says that it is busy.
+    /// Opens leases, with what is in flight in each, and waits for nobody: what another has open is
+    /// left out, or the server says that it is busy.
     async fn open_leases_now(
         &self,
         conn: &mut Self::Conn,
         now: Option<i64>,
         shards: &[u16],
     ) -> Result<Vec<LeaseRow>, Fault>;
+    /// Opens the tallies of shards whose leases are open, and waits for nobody as well. Returns
+    /// whose could be opened.
+    async fn open_tallies_now(
+        &self,
+        conn: &mut Self::Conn,
+        shards: &[u16],
+    ) -> Result<BTreeSet<u16>, Fault>;
     /// Takes leases that are open, says so in their tallies, and returns their fences.
     async fn take(
         &self,
