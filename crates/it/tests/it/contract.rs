@@ -33,6 +33,7 @@ mod application;
 mod backlog;
 mod beside;
 mod competing;
+mod doubted;
 mod failed;
 mod falls_due;
 mod halfway;

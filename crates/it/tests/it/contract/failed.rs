@@ -2,137 +2,41 @@
 //! theirs, and nothing is published twice without a fault.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use event::{
-    Cause, Claim, Code, Event, EventId, Millis, Outcome, Pattern, Receipt, Settled, Source,
-    StoreError, Topics, Want,
-};
-use it::session::Session;
-use it::world::need;
-use store::{Lane, Now, Outbox, Setup};
+use event::{Claim, Event, Outcome, StoreError, Want};
+use store::Lane;
 
-const WANT: Want = Want { limit: 1000, bytes: 1 << 20, lease: Duration::from_secs(120) };
+use self::place::{Place, WANT, done, end, is_busy, once, only, retry};
 
-/// An outbox, a lane, and a session of somebody else.
-struct Place {
-    server: String,
-    table: String,
-    outbox: Arc<dyn Outbox>,
-    lane: Arc<dyn Source>,
-    session: Session,
-}
-
-impl Place {
-    async fn new(server: &str) -> Place {
-        Place::at(server, Now::Database).await
-    }
-
-    async fn at(server: &str, now: Now) -> Place {
-        let table = format!("t{:016x}", fastrand::u64(..));
-        let setup = Setup { table: table.clone(), now, ..Setup::new(need(server).detail("url")) };
-        let outbox = store::open(&setup).await.unwrap();
-        outbox.migrate().await.unwrap();
-        let lane = outbox.lane(Lane { topics: only("t"), ..Lane::default() });
-        let session = Session::open(&setup.url).await.unwrap();
-        Place { server: server.to_owned(), table, outbox, lane, session }
-    }
-
-    /// Puts so many events of each key.
-    async fn put(&self, keys: std::ops::Range<usize>, each: usize) -> Vec<EventId> {
-        let event = |key: usize| Event::new("t", "T", "{}").key(key.to_string());
-        let events: Vec<Event> = (0..each).flat_map(|_| keys.clone().map(event)).collect();
-        self.outbox.put(&events, None).await.unwrap();
-        events.iter().map(|event| event.id).collect()
-    }
-
-    async fn claim(&self) -> Vec<Claim> {
-        self.lane.claim(&WANT).await.unwrap()
-    }
-
-    async fn begin(&mut self) {
-        let begin = if self.session.is_postgres() { "BEGIN" } else { "START TRANSACTION" };
-        self.session.run(begin).await.unwrap();
-    }
-
-    /// Waits until a relay of this outbox waits for somebody. What servers of MySQL's family show
-    /// of it is a copy that is 100 ms old, and stays so for whoever looks more often.
-    async fn until_somebody_waits(&mut self) {
-        let mut onlooker = Session::open(need(&self.server).detail("url")).await.unwrap();
-        let sql = match onlooker.is_postgres() {
-            true => "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
-            false => {
-                "SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
-            }
-        };
-        let query = if onlooker.is_postgres() { "query" } else { "trx_query" };
-        let sql = format!("{sql} AND {query} LIKE '%{}%'", self.table);
-        while onlooker.number(sql.clone()).await.unwrap() == 0 {
-            tokio::time::sleep(Duration::from_millis(110)).await;
+macro_rules! tests {
+    ($server:literal $name:ident: $($test:ident)+) => {
+        mod $name {
+            $(#[tokio::test]
+            async fn $test() {
+                super::$test($server).await;
+            })+
         }
-        onlooker.close().await.unwrap();
-    }
-
-    /// Opens leases, until the session commits.
-    async fn hold(&mut self, rows: &str) {
-        self.begin().await;
-        let sql = format!("UPDATE {}_lease SET shard = shard WHERE {rows}", self.table);
-        self.session.run(sql).await.unwrap();
-    }
-
-    async fn let_go(&mut self) {
-        self.session.run("COMMIT").await.unwrap();
-    }
-
-    /// Claims and ends until so many are sent. Returns each that came, with its attempt.
-    async fn drain(&self, sent: usize) -> Vec<(EventId, u32)> {
-        let mut came = Vec::new();
-        let draining = async {
-            while self.outbox.catalog().count().await.unwrap().sent < sent as u64 {
-                let claims = self.claim().await;
-                came.extend(claims.iter().map(|claim| (claim.event.id, claim.attempt)));
-                assert_eq!(end(&self.lane, &claims, &done()).await.stale, []);
-            }
-        };
-        let soon = tokio::time::timeout(WANT.lease / 2, draining).await;
-        soon.expect("it comes long before a lease ends");
-        came
-    }
-
-    async fn end(self) {
-        self.session.close().await.unwrap();
-        self.lane.release().await.unwrap();
-        self.outbox.close().await;
-    }
+    };
+    ($($test:ident)+) => {
+        tests! { "postgres" postgres: $($test)+ }
+        tests! { "mysql" mysql: $($test)+ }
+        tests! { "mariadb" mariadb: $($test)+ }
+        tests! { "mariadb-10.5" mariadb_10_5: $($test)+ }
+    };
 }
 
-fn only(topic: &str) -> Topics {
-    Topics::of(vec![(topic.parse::<Pattern>().unwrap(), true)])
-}
+mod overstayed;
+mod place;
 
-fn done() -> Outcome {
-    Outcome::Done(Receipt { broker_id: None })
-}
-
-fn retry() -> Outcome {
-    let cause = Cause::new(Code::SinkBusy, "503");
-    Outcome::Retry { after: Duration::ZERO, cause }
-}
-
-async fn end(lane: &Arc<dyn Source>, claims: &[Claim], outcome: &Outcome) -> Settled {
-    let ends: Vec<_> = claims.iter().map(|claim| claim.end(outcome.clone())).collect();
-    lane.settle(&ends).await.unwrap()
-}
-
-fn is_busy<T>(failed: &Result<T, StoreError>) -> bool {
-    matches!(failed, Err(error) if error.cause().code == Code::StoreBusy)
-}
-
-/// Says that each came once, at its first attempt.
-fn once(ids: &[EventId]) -> HashMap<EventId, u32> {
-    ids.iter().map(|id| (*id, 1)).collect()
+tests! {
+    a_lease_that_another_has_open_costs_nothing_that_is_held
+    a_claim_that_fails_leaves_the_turns_beside_it_what_they_have
+    a_claim_that_is_undone_spends_no_attempt_and_keeps_the_order
+    a_lane_that_cannot_be_released_takes_nothing_from_others
+    rows_that_a_person_takes_away_while_they_are_claimed_end_no_lane
+    a_settlement_that_the_server_refuses_is_made_again
+    leases_that_stay_open_elsewhere_are_told
 }
 
 /// What can be had is had, and what is held is kept.
@@ -207,36 +111,6 @@ async fn a_claim_that_is_undone_spends_no_attempt_and_keeps_the_order(server: &s
     let came = place.drain(4 + others.len()).await;
     let attempts = [2, 1, 1, 1];
     assert_eq!(came, events.into_iter().zip(attempts).collect::<Vec<_>>());
-    place.end().await;
-}
-
-/// Whatever has outlived its lease, the others have not.
-async fn a_turn_that_overstays_and_cannot_be_set_down_takes_nothing_from_others(server: &str) {
-    let clock = Arc::new(AtomicI64::new(Millis::now().0));
-    let half = i64::try_from(WANT.lease.as_millis() / 2).unwrap();
-    let mut place = Place::at(server, Now::Hand(clock.clone())).await;
-    let late = place.put(0..1, 1).await;
-    let slow = place.claim().await;
-    clock.fetch_add(half, Ordering::SeqCst);
-    // Beside it, of the same shard and of no key.
-    let quick = loop {
-        place.outbox.put(&[Event::new("t", "T", "{}")], None).await.unwrap();
-        let quick = place.claim().await;
-        if quick[0].address.shard == slow[0].address.shard {
-            break quick;
-        }
-        end(&place.lane, &quick, &done()).await;
-    };
-    let sent = usize::try_from(place.outbox.catalog().count().await.unwrap().sent).unwrap();
-    clock.fetch_add(half, Ordering::SeqCst);
-    place.hold(&format!("shard = {}", slow[0].address.shard)).await;
-    assert_eq!(place.claim().await, [], "nothing else waits");
-    place.let_go().await;
-    let settled = end(&place.lane, &quick, &done()).await;
-    assert_eq!((settled.settled, settled.stale), (1, vec![]));
-    let came = place.drain(sent + 2).await;
-    assert_eq!(came, [(late[0], 2)], "only what overstayed comes again");
-    assert_eq!(end(&place.lane, &slow, &done()).await.settled, 0);
     place.end().await;
 }
 
@@ -318,32 +192,4 @@ async fn leases_that_stay_open_elsewhere_are_told(server: &str) {
     place.let_go().await;
     assert_eq!(place.drain(ids.len()).await.len(), ids.len());
     place.end().await;
-}
-
-macro_rules! tests {
-    ($server:literal $name:ident: $($test:ident)+) => {
-        mod $name {
-            $(#[tokio::test]
-            async fn $test() {
-                super::$test($server).await;
-            })+
-        }
-    };
-    ($($test:ident)+) => {
-        tests! { "postgres" postgres: $($test)+ }
-        tests! { "mysql" mysql: $($test)+ }
-        tests! { "mariadb" mariadb: $($test)+ }
-        tests! { "mariadb-10.5" mariadb_10_5: $($test)+ }
-    };
-}
-
-tests! {
-    a_lease_that_another_has_open_costs_nothing_that_is_held
-    a_claim_that_fails_leaves_the_turns_beside_it_what_they_have
-    a_claim_that_is_undone_spends_no_attempt_and_keeps_the_order
-    a_turn_that_overstays_and_cannot_be_set_down_takes_nothing_from_others
-    a_lane_that_cannot_be_released_takes_nothing_from_others
-    rows_that_a_person_takes_away_while_they_are_claimed_end_no_lane
-    a_settlement_that_the_server_refuses_is_made_again
-    leases_that_stay_open_elsewhere_are_told
 }
