@@ -1,7 +1,7 @@
 //! RocketMQ 5 over gRPC, through its proxy, or its brokers without one; with thin clients of our
 //! own. Only SEND_OK is a receipt.
 //!
-//! It never tries again by itself, and never makes a topic or a group.
+//! It never offers again by itself what may have been taken, and never makes a topic or a group.
 
 mod address;
 mod batch;
@@ -10,6 +10,7 @@ mod feed;
 mod inspect;
 mod letter;
 mod levels;
+mod part;
 mod refusal;
 #[doc(hidden)]
 pub mod remoting;
@@ -18,6 +19,7 @@ mod stamp;
 mod topics;
 mod wire;
 mod witness;
+mod worth;
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ use prost::Message;
 use tokio::time::{Instant, sleep_until};
 
 use super::refusal;
-use super::sink::RocketMq;
+use super::sink::{Letters, RocketMq};
 use super::wire::v2;
 
 /// Events of one request at the most: more gained little and would fail together.
@@ -73,7 +73,7 @@ async fn one(
     down: &Mutex<Option<Cause>>,
 ) -> Vec<(usize, Answer)> {
     let (places, letters): (Vec<usize>, Vec<v2::Message>) = request.into_iter().unzip();
-    let whole = offer(sink, letters.clone(), until, down).await;
+    let whole = offer(sink, (&letters).into(), until, down).await;
     let divided = places.len() > 1 && whole.as_ref().is_err_and(refusal::divisible);
     if !divided {
         let broker_id = |letter: &v2::Message| {
@@ -87,14 +87,14 @@ async fn one(
     }
     let mut answers = Vec::with_capacity(places.len());
     for (place, letter) in places.into_iter().zip(letters) {
-        answers.push((place, offer(sink, vec![letter], until, down).await));
+        answers.push((place, offer(sink, vec![letter].into(), until, down).await));
     }
     answers
 }
 
 async fn offer(
     sink: &RocketMq,
-    letters: Vec<v2::Message>,
+    letters: Letters<'_>,
     until: Instant,
     down: &Mutex<Option<Cause>>,
 ) -> Answer {

@@ -3,7 +3,7 @@
 //! A proxy tells nothing of this. The url may name a name server; it knows the brokers, and they
 //! tell by the old protocol. What cannot be known counts as the least.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use event::{Durability, Finding, Gauge, Grade, Inspection, Refusal};
@@ -16,6 +16,7 @@ use super::Shape;
 use super::common::Common;
 use super::levels;
 use super::remoting::{Desk, Silence, mended};
+use super::worth::{self, FLUSH_TIMEOUT};
 
 const CLUSTER: i32 = 106;
 const CONFIG: i32 = 26;
@@ -29,11 +30,6 @@ const REFUSED: f64 = 0.9;
 
 /// How long a name server or a broker may take to tell one thing: who looks waits for 10 s.
 const TELL: Duration = Duration::from_secs(3);
-
-/// A broker waits so long for its disk, unless it says otherwise.
-const FLUSH_TIMEOUT: u128 = 5000;
-
-type Settings = BTreeMap<String, String>;
 
 /// Looks at everything that can be known of a sink that answers a probe.
 pub(super) async fn inspect(
@@ -87,28 +83,25 @@ async fn judged(sink: &Common) -> (Inspection, Vec<Desk>) {
     (seen, desks)
 }
 
-async fn of_brokers(
-    sink: &Common,
-    masters: &[(String, String)],
-    seen: &mut Inspection,
-) -> Vec<Desk> {
+async fn of_brokers(sink: &Common, masters: &[Master], seen: &mut Inspection) -> Vec<Desk> {
     let mut class = None;
     let mut desks = Vec::new();
-    let asking = masters.iter().map(|(_, address)| async {
-        let desk = desk(sink, address);
-        let told = desk.ask(CONFIG, &[], b"").await.map(|body| settings(&body));
+    let asking = masters.iter().map(|master| async {
+        let desk = desk(sink, &master.address);
+        let told = desk.ask(CONFIG, &[], b"").await.map(|body| worth::settings(&body));
         (desk, told)
     });
-    for ((name, _), (desk, told)) in masters.iter().zip(join_all(asking).await) {
+    for (master, (desk, told)) in masters.iter().zip(join_all(asking).await) {
         let found = match told {
             Ok(settings) => {
-                let (found, findings) = judge(name, &settings);
+                let (found, findings) = worth::judge(&master.name, master.copies, &settings);
                 seen.findings.extend(findings);
-                patience(sink, flush_timeout(&settings), seen);
+                patience(sink, worth::flush_timeout(&settings), seen);
                 desks.push(desk);
                 found
             }
             Err(silence) => {
+                let name = &master.name;
                 let detail = format!("the broker {name} does not tell its settings: {silence}");
                 seen.findings.push(Finding::new(Grade::Warn, "flush and replication", detail));
                 Durability::BestEffort
@@ -164,82 +157,29 @@ fn read_topics(body: &[u8]) -> BTreeSet<String> {
     names.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Says what the settings of one broker are worth.
-fn judge(name: &str, settings: &Settings) -> (Durability, Vec<Finding>) {
-    let get = |key: &str| settings.get(key).map_or("", String::as_str);
-    let number = |key: &str, usual: i64| get(key).parse().unwrap_or(usual);
-    let on = |key: &str| get(key) == "true";
-    let flushes = get("flushDiskType") == "SYNC_FLUSH";
-    // RocketMQ 4 does not know it: there a SYNC_MASTER always waits for one.
-    let copies = number("inSyncReplicas", 2);
-    let least = match on("enableAutoInSyncReplicas") {
-        true => number("minInSyncReplicas", 1),
-        false => copies,
-    };
-    let all = on("enableControllerMode") && on("allAckInSyncStateSet");
-    let least = if all { number("minInSyncReplicas", 1) } else { least };
-    let waits = get("brokerRole") == "SYNC_MASTER";
-    let copied = on("enableDLegerCommitLog") || waits && least >= 2;
-    let mut findings = Vec::new();
-    let mut find = |grade, what: &str, detail: String| {
-        findings.push(Finding::new(grade, what, format!("broker {name}: {detail}")));
-    };
-    match (flushes, get("flushDiskType")) {
-        (true, _) => find(Grade::Good, "flush", "SYNC_FLUSH".to_owned()),
-        (false, told) => find(
-            Grade::Warn,
-            "flush",
-            format!(
-                "{told}: events that were receipted are lost when the machine loses power; set \
-                 flushDiskType=SYNC_FLUSH"
-            ),
-        ),
-    }
-    match (copied, waits) {
-        (true, _) => find(Grade::Good, "replication", "a receipt waits for a copy".to_owned()),
-        // Surprising, and the same in every 5.x so far.
-        (false, true) => find(
-            Grade::Warn,
-            "replication",
-            format!(
-                "SYNC_MASTER waits for no copy while inSyncReplicas is {least}: set \
-                 inSyncReplicas=2, and minInSyncReplicas=2 if it may shrink"
-            ),
-        ),
-        (false, false) => find(
-            Grade::Warn,
-            "replication",
-            "a receipt waits for no copy: the loss of this machine loses its newest events; set \
-             brokerRole=SYNC_MASTER and inSyncReplicas=2"
-                .to_owned(),
-        ),
-    }
-    let class = match (copied, flushes) {
-        (true, _) => Durability::Replicated,
-        (false, true) => Durability::Durable,
-        (false, false) => Durability::BestEffort,
-    };
-    (class, findings)
-}
-
-fn flush_timeout(settings: &Settings) -> u128 {
-    let told = settings.get("syncFlushTimeout").and_then(|told| told.parse().ok());
-    told.unwrap_or(FLUSH_TIMEOUT)
-}
-
 fn patience(sink: &Common, flush: u128, seen: &mut Inspection) {
     let own = sink.timeout.as_millis();
     if own <= flush {
         let detail = format!(
-            "{own} ms, and the broker waits {flush} ms for its disk before it says that it was \
-             slow: set the sink's timeout higher"
+            "{own} ms, and the broker waits {flush} ms for its disk or its slave before it says \
+             that it was slow: set the sink's timeout higher"
         );
         seen.findings.push(Finding::new(Grade::Warn, "timeout", detail));
     }
 }
 
-/// Asks the name servers for the masters: name and address of each.
-pub(super) async fn masters(sink: &Common) -> Result<Vec<(String, String)>, Silence> {
+/// A broker that takes events.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Master {
+    name: String,
+    /// `HOST:PORT`.
+    pub(super) address: String,
+    /// How many brokers are of its name: it, and its slaves.
+    copies: i64,
+}
+
+/// Asks the name servers for the masters.
+pub(super) async fn masters(sink: &Common) -> Result<Vec<Master>, Silence> {
     let body = names(sink, CLUSTER).await?;
     Ok(read_masters(&String::from_utf8_lossy(&body)))
 }
@@ -259,11 +199,14 @@ async fn names(sink: &Common, what: i32) -> Result<Vec<u8>, Silence> {
     Err(last)
 }
 
-fn read_masters(body: &str) -> Vec<(String, String)> {
+fn read_masters(body: &str) -> Vec<Master> {
     let table: Value = serde_json::from_str(&mended(body)).unwrap_or_default();
     let brokers = table["brokerAddrTable"].as_object().into_iter().flatten();
     let master = |(name, broker): (&String, &Value)| {
-        Some((name.clone(), broker["brokerAddrs"]["0"].as_str()?.to_owned()))
+        let all = broker["brokerAddrs"].as_object()?;
+        let address = all.get("0")?.as_str()?.to_owned();
+        let copies = i64::try_from(all.len()).unwrap_or(i64::MAX);
+        Some(Master { name: name.clone(), address, copies })
     };
     brokers.filter_map(master).collect()
 }
@@ -273,76 +216,16 @@ pub(super) fn desk(sink: &Common, address: &str) -> Desk {
     Desk { address: address.to_owned(), keys, trust, patience: sink.timeout.min(TELL) }
 }
 
-fn settings(body: &[u8]) -> Settings {
-    let text = String::from_utf8_lossy(body);
-    let pair = |line: &str| {
-        let (name, value) = line.split_once('=')?;
-        Some((name.trim().to_owned(), value.trim().to_owned()))
-    };
-    text.lines().filter_map(pair).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn class(pairs: &[(&str, &str)]) -> (Durability, Vec<Finding>) {
-        judge(
-            "a",
-            &settings(
-                pairs.iter().map(|(k, v)| format!("{k}={v}\n")).collect::<String>().as_bytes(),
-            ),
-        )
-    }
-
-    #[test]
-    fn a_receipt_is_worth_what_the_settings_wait_for() {
-        let cases: [(Durability, &[(&str, &str)]); 8] = [
-            (Durability::BestEffort, &[]),
-            (Durability::BestEffort, &[("flushDiskType", "ASYNC_FLUSH")]),
-            (Durability::Durable, &[("flushDiskType", "SYNC_FLUSH")]),
-            (
-                Durability::Durable,
-                &[
-                    ("flushDiskType", "SYNC_FLUSH"),
-                    ("brokerRole", "SYNC_MASTER"),
-                    ("inSyncReplicas", "1"),
-                ],
-            ),
-            (Durability::Replicated, &[("brokerRole", "SYNC_MASTER")]),
-            (Durability::Replicated, &[("brokerRole", "SYNC_MASTER"), ("inSyncReplicas", "2")]),
-            (
-                Durability::BestEffort,
-                &[
-                    ("brokerRole", "SYNC_MASTER"),
-                    ("inSyncReplicas", "2"),
-                    ("enableAutoInSyncReplicas", "true"),
-                ],
-            ),
-            (Durability::Replicated, &[("enableDLegerCommitLog", "true")]),
-        ];
-        for (expected, pairs) in cases {
-            assert_eq!(class(pairs).0, expected, "{pairs:?}");
-        }
-    }
-
-    #[test]
-    fn what_a_setting_risks_is_told_with_what_to_set_instead() {
-        let (_, findings) = class(&[
-            ("flushDiskType", "ASYNC_FLUSH"),
-            ("brokerRole", "SYNC_MASTER"),
-            ("inSyncReplicas", "1"),
-        ]);
-        assert!(findings.iter().all(|finding| finding.grade == Grade::Warn));
-        let told = findings.iter().map(|it| it.detail.as_str()).collect::<String>();
-        assert!(told.contains("SYNC_FLUSH") && told.contains("inSyncReplicas=2"), "{told}");
-    }
 
     #[test]
     fn masters_are_read_from_what_a_name_server_tells() {
         let told = r#"{"brokerAddrTable":{"a":{"brokerAddrs":{0:"127.0.0.1:1",1:"127.0.0.1:2"},
             "brokerName":"a"},"slave":{"brokerAddrs":{1:"127.0.0.1:3"}}}}"#;
-        assert_eq!(read_masters(told), [("a".to_owned(), "127.0.0.1:1".to_owned())]);
+        let (name, address) = ("a".to_owned(), "127.0.0.1:1".to_owned());
+        assert_eq!(read_masters(told), [Master { name, address, copies: 2 }]);
         assert!(read_masters("nonsense").is_empty());
     }
 

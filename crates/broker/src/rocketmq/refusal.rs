@@ -17,8 +17,8 @@ pub(super) const OK: i32 = 20000;
 pub(super) const TOPIC_NOT_FOUND: i32 = 40402;
 /// There is nothing to hand out.
 pub(super) const MESSAGE_NOT_FOUND: i32 = 40401;
-/// The copy on another broker was not made. It is on this one.
-pub(super) const HA_NOT_AVAILABLE: i32 = 50002;
+/// The copy on another broker was not made, or not in time. It is on this one.
+pub(super) const UNCOPIED: [i32; 2] = [50002, 50402];
 
 const TYPE_CONFLICT: i32 = 40014;
 
@@ -55,9 +55,10 @@ pub(super) fn of(status: &v2::Status, topic: &str, absence: Absence) -> Refusal 
         50001 if too_large(message) => Refusal::Reject(cause(Code::TooLarge)),
         50001 if unconnected(message) => down(Code::SinkDown, "the proxy cannot reach its broker"),
         50001 if full(message) => down(Code::BrokerFull, "nothing was taken"),
+        50001 if alone(message) => down(Code::NotKept, "nothing was taken"),
         42900 => Refusal::Retry(cause(Code::SinkBusy), None),
         40800 | 50400 => unknown(Code::SinkTimeout, &said),
-        HA_NOT_AVAILABLE | 50401 | 50402 => unknown(Code::NotKept, &said),
+        50002 | 50401 | 50402 => unknown(Code::NotKept, &said),
         // It did not look at the event: a call that it does not know, for example.
         40000..=49999 | 50100..=50199 | 50500..=50599 => {
             Refusal::Retry(cause(Code::SinkBroken), None)
@@ -121,6 +122,11 @@ pub(super) fn routeless(status: &v2::Status) -> bool {
         || status.code == TYPE_CONFLICT && status.message.contains("UNSPECIFIED")
 }
 
+/// Tells whether one broker took nothing, and the next that the proxy picks may take it.
+pub(super) fn is_of_one_broker(v2::Status { code, message }: &v2::Status) -> bool {
+    *code == 50001 && (unconnected(message) || full(message) || alone(message))
+}
+
 /// Tells whether a refused batch may be taken one by one: it was the fault of one of them, or of
 /// all together.
 pub(super) fn divisible(refusal: &Refusal) -> bool {
@@ -143,6 +149,11 @@ fn too_large(message: &str) -> bool {
 /// The broker's words when its disk is full, or a file cannot be made.
 fn full(message: &str) -> bool {
     message.contains("service not available now") || message.contains("create mapped file failed")
+}
+
+/// The broker's words when too few slaves are there.
+fn alone(message: &str) -> bool {
+    message.contains("in-sync replicas not enough")
 }
 
 /// The proxy's own words when it has no connection to the broker: nothing went out.
@@ -239,6 +250,8 @@ mod tests {
         assert_eq!(kind(&large), "reject");
         let full = judge(50001, "service not available now. the broker's disk is full");
         assert!(matches!(full, Refusal::Down(cause) if cause.code == Code::BrokerFull));
+        let alone = judge(50001, "in-sync replicas not enough");
+        assert!(matches!(alone, Refusal::Down(cause) if cause.code == Code::NotKept));
         assert_eq!(kind(&judge(50001, "NullPointerException")), "unknown");
     }
 

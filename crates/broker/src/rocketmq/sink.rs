@@ -3,14 +3,16 @@
 //! FIFO and delayed events go one per request: of a request with several, a proxy ignores the
 //! group, and a later one overtook an earlier one. Normal events share requests (see `batch`).
 
+use std::borrow::Cow;
 use std::fmt;
 
 use async_trait::async_trait;
 use event::{Answer, Cause, Code, Event, Inspection, Receipt, Refusal, Sink};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::address::{self, Places};
 use super::common::Common;
+use super::part::{self, Shown};
 use super::refusal::{self, Absence};
 use super::wire::{Line, resource, v2};
 use super::witness::{self, Witness};
@@ -18,10 +20,21 @@ use super::{Options, Shape, batch, inspect};
 use crate::keyed::{self, Offered};
 use crate::width::Signal;
 
+/// Queues that one broker may have in a row, before the next one's begin. Where there are more, an
+/// event may have to back off.
+const QUEUES: usize = 32;
+
+/// What goes in one request; whoever sends it only once gives it away.
+pub(super) type Letters<'a> = Cow<'a, [v2::Message]>;
+
+/// What came in a turn of the line: a receipt, or the status that says why there is none.
+type Answered = (usize, Result<Receipt, v2::Status>);
+
 /// Publishes events.
 pub struct RocketMq {
     pub(super) common: Common,
     pub(super) witness: Witness,
+    shown: Shown,
     line: Line,
 }
 
@@ -33,18 +46,19 @@ impl RocketMq {
         let Places { proxies, names, .. } = places;
         let destination = format!("rocketmq://{}", proxies.join(","));
         let common = Common::new(options, &destination, names, None)?;
-        Ok(RocketMq { common, witness: Witness::default(), line })
+        let (witness, shown) = (Witness::default(), Shown::default());
+        Ok(RocketMq { common, witness, shown, line })
     }
 
     async fn offer(&self, event: &Event) -> Offered {
         match self.common.letters.write(event) {
-            Ok(letter) => self.post(vec![letter]).await,
+            Ok(letter) => self.post(vec![letter].into()).await,
             Err(cause) => (Err(Refusal::Reject(cause)), Signal::Silent),
         }
     }
 
     /// Sends letters of one topic in one request: all of them are taken, or none.
-    pub(super) async fn post(&self, letters: Vec<v2::Message>) -> Offered {
+    pub(super) async fn post(&self, letters: Letters<'_>) -> Offered {
         let topic = letters.first().and_then(|letter| letter.topic.as_ref());
         let topic = topic.map(|topic| topic.name.clone()).unwrap_or_default();
         self.common.topics.offered(&topic);
@@ -57,50 +71,70 @@ impl RocketMq {
         (answer, signal)
     }
 
-    async fn send(&self, letters: Vec<v2::Message>, topic: &str) -> Answer {
+    /// Events without order may go to any broker. A proxy does not pass over one that is away, but
+    /// takes the next queue with every request.
+    async fn send(&self, letters: Letters<'_>, topic: &str) -> Answer {
+        let began = Instant::now();
+        let (half, until) = (began + self.common.timeout / 2, began + self.common.timeout);
+        let tries = if self.common.letters.shape == Shape::Fifo { 1 } else { QUEUES };
+        for _ in 1..tries {
+            match self.request(letters.to_vec(), until).await? {
+                (_, Err(bad)) if refusal::is_of_one_broker(&bad) && Instant::now() < half => {
+                    self.shown.missed();
+                }
+                answered => return self.take(answered, topic).await,
+            }
+        }
+        let answered = self.request(letters.into_owned(), until).await?;
+        self.take(answered, topic).await
+    }
+
+    /// Sends one request; returns what it brought, and in which turn of the line.
+    async fn request(
+        &self,
+        messages: Vec<v2::Message>,
+        until: Instant,
+    ) -> Result<Answered, Refusal> {
         let mut call = self.line.call();
         let host = self.line.host(call.turn);
-        let request = v2::SendMessageRequest { messages: letters };
-        let response = match timeout(self.common.timeout, call.client.send_message(request)).await {
-            Ok(Ok(response)) => response.into_inner(),
+        let request = v2::SendMessageRequest { messages };
+        match timeout_at(until, call.client.send_message(request)).await {
+            Ok(Ok(response)) => Ok((call.turn, read(response.into_inner())?)),
             Ok(Err(status)) => {
                 self.line.leave(call.turn);
-                return Err(refusal::without(&status, host));
+                Err(refusal::without(&status, host))
             }
             Err(_) => {
                 self.line.leave(call.turn);
-                return Err(refusal::silent(host, self.common.timeout));
+                Err(refusal::silent(host, self.common.timeout))
             }
-        };
-        let answer = self.read(response, topic).await;
-        // Another proxy may have what this one has lost; a single one is not left for it.
-        if self.line.several() && matches!(&answer, Err(Refusal::Down(_) | Refusal::Unknown(_))) {
-            self.line.leave(call.turn);
         }
-        answer
     }
 
-    async fn read(&self, response: v2::SendMessageResponse, topic: &str) -> Answer {
-        let v2::SendMessageResponse { status, entries } = response;
-        let fine = |status: &v2::Status| status.code == refusal::OK;
-        let statuses = entries.iter().filter_map(|entry| entry.status.as_ref());
-        // The status of the whole may speak of several results; those of the entries are exact.
-        let bad = statuses.clone().find(|status| !fine(status));
-        let bad = bad.or_else(|| status.as_ref().filter(|status| !fine(status)));
-        if let Some(bad) = bad {
-            return Err(self.judge(bad, topic).await);
-        }
-        let Some(entry) = entries.into_iter().next() else {
-            let nothing = "it may have arrived: the proxy answered without a result";
-            return Err(Refusal::Unknown(Cause::new(Code::SinkBroken, nothing)));
+    async fn take(&self, (turn, said): Answered, topic: &str) -> Answer {
+        let bad = match said {
+            Ok(receipt) => {
+                self.common.kept(topic);
+                self.shown.taken();
+                return Ok(receipt);
+            }
+            Err(bad) => bad,
         };
-        self.common.kept(topic);
-        let broker_id = Some(entry.message_id).filter(|id| !id.is_empty());
-        Ok(Receipt { broker_id })
+        let refusal = self.judge(&bad, topic).await;
+        // Another proxy may have what this one has lost; a single one is not left for it.
+        if self.line.several() && matches!(refusal, Refusal::Down(_) | Refusal::Unknown(_)) {
+            self.line.leave(turn);
+        }
+        // What a proxy says is away need not be the whole: that is judged when all was offered.
+        let part = part::of_part(refusal);
+        if part::is_away(&part) {
+            self.shown.missed();
+        }
+        Err(part)
     }
 
     pub(super) async fn judge(&self, status: &v2::Status, topic: &str) -> Refusal {
-        if status.code == refusal::HA_NOT_AVAILABLE {
+        if refusal::UNCOPIED.contains(&status.code) {
             self.common.uncopied(topic);
         }
         let absence = match refusal::routeless(status) {
@@ -130,6 +164,22 @@ impl RocketMq {
     }
 }
 
+/// Reads a receipt, or the status that says why there is none.
+fn read(response: v2::SendMessageResponse) -> Result<Result<Receipt, v2::Status>, Refusal> {
+    let v2::SendMessageResponse { status, entries } = response;
+    let bad = |status: &v2::Status| status.code != refusal::OK;
+    // The status of the whole may speak of several results; those of the entries are exact.
+    let of_entry = entries.iter().filter_map(|entry| entry.status.clone()).find(bad);
+    if let Some(bad) = of_entry.or_else(|| status.filter(bad)) {
+        return Ok(Err(bad));
+    }
+    let Some(entry) = entries.into_iter().next() else {
+        let nothing = "it may have arrived: the proxy answered without a result";
+        return Err(Refusal::Unknown(Cause::new(Code::SinkBroken, nothing)));
+    };
+    Ok(Ok(Receipt { broker_id: Some(entry.message_id).filter(|id| !id.is_empty()) }))
+}
+
 impl fmt::Debug for RocketMq {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RocketMq").field("line", &self.line).finish_non_exhaustive()
@@ -139,12 +189,16 @@ impl fmt::Debug for RocketMq {
 #[async_trait]
 impl Sink for RocketMq {
     async fn publish(&self, events: &[Event]) -> Vec<Answer> {
-        match self.common.letters.shape {
+        let answers = match self.common.letters.shape {
             Shape::Normal => batch::publish(self, events).await,
             Shape::Fifo | Shape::Delay => {
                 let Common { gate, until, .. } = &self.common;
                 keyed::publish(events, gate, until, |event| self.offer(event)).await
             }
+        };
+        match part::is_in_doubt(&answers) && !self.shown.lives() {
+            true => part::all_of_whole(answers),
+            false => answers,
         }
     }
 

@@ -162,6 +162,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_copy_that_was_not_made_is_told() {
+        for code in [50002, 50402] {
+            let sink = sink("");
+            let status = wire::v2::Status { code, message: String::new() };
+            let judged = sink.judge(&status, "t").await;
+            assert!(matches!(judged, Refusal::Unknown(_)), "{judged:?}");
+            assert!(sink.common.is_alone(), "{code}");
+        }
+    }
+
+    #[tokio::test]
     async fn where_nobody_tells_more_no_attempt_is_spent() {
         let sink = sink("");
         sink.common.topics.offered("t");

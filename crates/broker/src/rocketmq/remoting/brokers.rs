@@ -37,7 +37,8 @@ const FIVE: i64 = 413;
 pub(super) struct Down(Mutex<BTreeMap<String, Cause>>);
 
 impl Down {
-    fn get(&self, address: &str) -> Option<Cause> {
+    /// Returns why a broker is, if it is.
+    pub(super) fn get(&self, address: &str) -> Option<Cause> {
         self.known().get(address).cloned()
     }
 

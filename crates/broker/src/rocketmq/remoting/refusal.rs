@@ -10,6 +10,8 @@ use super::link::Answer;
 pub(super) const OK: i64 = 0;
 /// The copy on another broker was not made. It is on this one.
 pub(super) const NO_SLAVE: i64 = 11;
+/// It was not made in time, which is all that a broker of 5.x says of a slave that is away.
+pub(super) const SLOW_SLAVE: i64 = 12;
 /// The topic has no route, or its broker does not have it.
 pub(super) const NO_TOPIC: i64 = 17;
 
@@ -28,13 +30,13 @@ const STRANGER: [&str; 7] = [
 /// Judges a code that is not `OK`, of a request with so many bytes.
 pub(super) fn of(answer: &Answer, topic: &str, bytes: usize) -> Refusal {
     let Answer { code, remark } = answer;
-    let said = format!("{code}: {remark}");
+    let said = format!("{code}: {}", if remark.is_empty() { name(*code) } else { remark });
     let words = without(remark, topic);
     let has = |any: &[&str]| any.iter().any(|it| words.contains(it));
     let cause = |code| Cause::new(code, &said);
     let down = |code, why: &str| Refusal::Down(Cause::new(code, format_args!("{why}: {said}")));
     match *code {
-        10 | NO_SLAVE | 12 => unknown(Code::NotKept, &said),
+        10 | NO_SLAVE | SLOW_SLAVE => unknown(Code::NotKept, &said),
         // Who is known, and may not write to this topic. 4.x has one code for all errors.
         1 | 16 if has(&["has no permission", "No default permission"]) => {
             Refusal::Retry(cause(Code::AuthRefused), None)
@@ -60,6 +62,16 @@ pub(super) fn of(answer: &Answer, topic: &str, bytes: usize) -> Refusal {
         3 => down(Code::SinkDown, "this is no broker of RocketMQ"),
         1500 => down(Code::SinkDown, "the broker is leaving"),
         _ => unknown(Code::SinkBroken, &said),
+    }
+}
+
+/// Names what a broker leaves without words.
+fn name(code: i64) -> &'static str {
+    match code {
+        10 => "FLUSH_DISK_TIMEOUT",
+        NO_SLAVE => "SLAVE_NOT_AVAILABLE",
+        SLOW_SLAVE => "FLUSH_SLAVE_TIMEOUT",
+        _ => "",
     }
 }
 
@@ -156,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_topic_that_is_missing_and_a_size_are_told() {
+    fn a_topic_that_is_missing_a_size_and_what_has_no_words_are_told() {
         let told = |code, remark: &str| match of(
             &Answer { code, remark: remark.to_owned() },
             "order_paid",
@@ -167,5 +179,9 @@ mod tests {
         };
         assert!(told(17, "not exist").contains("order_paid"));
         assert!(told(13, "body length limit 1B").contains("4711 bytes"));
+        for (code, name) in [(10, "FLUSH_DISK"), (11, "SLAVE_NOT"), (12, "FLUSH_SLAVE")] {
+            let unnamed = of(&Answer { code, remark: String::new() }, "t", 7);
+            assert!(unnamed.cause().unwrap().detail.contains(name), "{unnamed:?}");
+        }
     }
 }

@@ -13,13 +13,16 @@ use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout};
 
 use super::super::common::Common;
-use super::super::inspect;
+use super::super::{inspect, part};
 use super::link::Answer;
 use super::route::Route;
 use super::{Desk, Silence, refusal};
 
 /// How long a route stands, as in clients of RocketMQ.
 const FRESH: Duration = Duration::from_secs(30);
+
+/// How long one stands that had more queues: a broker that was away is soon used again.
+const SHRUNK: Duration = Duration::from_secs(5);
 
 /// How long one stands that is in doubt. Many fail at once.
 const DOUBTED: Duration = Duration::from_millis(500);
@@ -46,6 +49,8 @@ struct Known {
     route: Arc<Route>,
     asked: Instant,
     doubted: bool,
+    /// The most queues that it ever had.
+    most: usize,
     /// Who has it asks anew; the others go by what is known.
     asking: Arc<tokio::sync::Mutex<()>>,
 }
@@ -87,20 +92,28 @@ impl Routes {
     /// Returns the known route, and to one of those who find it old, that it is to ask anew.
     fn find(&self, topic: &str) -> Option<(Arc<Route>, Option<OwnedMutexGuard<()>>)> {
         let known = self.known();
-        let Known { route, asked, doubted, asking } = known.get(topic)?;
-        let stands = if *doubted { DOUBTED } else { FRESH };
+        let Known { route, asked, doubted, most, asking } = known.get(topic)?;
+        let stands = match route.queues.len() < *most {
+            _ if *doubted => DOUBTED,
+            true => SHRUNK,
+            false => FRESH,
+        };
         let stands = asked.elapsed() < stands || self.are_silent();
         let asking = (!stands).then(|| Arc::clone(asking).try_lock_owned().ok()).flatten();
         Some((Arc::clone(route), asking))
     }
 
     fn keep(&self, topic: &str, route: &Arc<Route>) {
-        let (route, asked) = (Arc::clone(route), Instant::now());
+        let (route, asked, queues) = (Arc::clone(route), Instant::now(), route.queues.len());
         let mut known = self.known();
         match known.get_mut(topic) {
-            Some(known) => (known.route, known.asked, known.doubted) = (route, asked, false),
+            Some(known) => {
+                known.most = known.most.max(queues);
+                (known.route, known.asked, known.doubted) = (route, asked, false);
+            }
             None => {
-                let new = Known { route, asked, doubted: false, asking: Arc::default() };
+                let asking = Arc::default();
+                let new = Known { route, asked, doubted: false, most: queues, asking };
                 known.insert(topic.to_owned(), new);
             }
         }
@@ -148,7 +161,7 @@ fn usable(route: Route, topic: &str) -> Result<Route, Refusal> {
             let detail = format!("the topic {topic} has no queue that may be written");
             Refusal::Retry(Cause::new(Code::AuthRefused, detail), None)
         }
-        false => refusal::down(format_args!("the topic {topic} has no master")),
+        false => part::of_part(refusal::down(format_args!("the topic {topic} has no master"))),
     })
 }
 
@@ -169,6 +182,7 @@ async fn absent(common: &Common, topic: &str, said: &Answer) -> Refusal {
 
 #[cfg(test)]
 mod tests {
+    use super::super::route::Queue;
     use super::*;
 
     fn asks(routes: &Routes) -> Option<OwnedMutexGuard<()>> {
@@ -192,6 +206,20 @@ mod tests {
         routes.keep("t", &route);
         drop(asking);
         assert!(asks(&routes).is_none(), "it is fresh again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_route_that_had_more_queues_is_asked_for_sooner() {
+        let queue = || Queue { broker: String::new(), number: 0, address: String::new() };
+        let route = |queues| Arc::new(Route { queues: vec![queue(); queues], closed: false });
+        let routes = Routes::default();
+        for (queues, stands) in [(2, FRESH), (1, SHRUNK), (1, SHRUNK), (2, FRESH), (3, FRESH)] {
+            routes.keep("t", &route(queues));
+            tokio::time::advance(stands - Duration::from_millis(1)).await;
+            assert!(asks(&routes).is_none(), "{queues}");
+            tokio::time::advance(Duration::from_millis(1)).await;
+            assert!(asks(&routes).is_some(), "{queues}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -11,6 +11,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use event::{Answer, Cause, Code, Event, Inspection, Receipt, Refusal, Sink};
@@ -20,7 +21,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::super::common::Common;
-use super::super::{Options, Shape, address, inspect, refusal as shared};
+use super::super::{Options, Shape, address, inspect, part, refusal as shared};
 use super::brokers::{Brokers, Down};
 use super::link::{Broken, Link};
 use super::parcel::{Parcel, Request};
@@ -33,6 +34,9 @@ use crate::width::Signal;
 
 /// Topics that a probe looks at, at the most.
 const MOST: usize = 16;
+
+/// How long it may take to find out whether another broker is there.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// Publishes events without a proxy.
 pub struct RocketMqRemoting {
@@ -137,7 +141,8 @@ impl RocketMqRemoting {
                     if matches!(refusal, Refusal::Down(_) | Refusal::Unknown(_)) {
                         self.routes.doubt(&part[0].topic);
                     }
-                    answers.extend(refused(&refusal, &part));
+                    // Until all was offered, what is away counts as a part.
+                    answers.extend(refused(&part::of_part(refusal), &part));
                     held.extend(part.into_iter().filter_map(|parcel| parcel.key));
                 }
                 Ok(()) => {
@@ -226,7 +231,7 @@ impl RocketMqRemoting {
                 self.common.kept(topic);
                 return Ok(());
             }
-            refusal::NO_SLAVE => self.common.uncopied(topic),
+            refusal::NO_SLAVE | refusal::SLOW_SLAVE => self.common.uncopied(topic),
             // What the broker says does not fit the route.
             1 | 16 | 501 | refusal::NO_TOPIC => self.routes.doubt(topic),
             _ => {}
@@ -245,8 +250,11 @@ impl RocketMqRemoting {
             match told {
                 Ok(route) => masters.extend(route.queues.iter().map(|it| it.address.clone())),
                 // One topic that is closed or gone says nothing of the others.
-                Err(refusal @ Refusal::Down(_)) => lost = Some(refusal),
-                Err(_) => {}
+                Err(refusal) => {
+                    if let down @ Refusal::Down(_) = part::of_whole(refusal) {
+                        lost = Some(down);
+                    }
+                }
             }
         }
         match lost {
@@ -256,9 +264,34 @@ impl RocketMqRemoting {
         }
     }
 
+    /// Asks brokers side by side until one answers.
+    async fn visit_any(&self, masters: impl Iterator<Item = &String>) -> Result<(), Refusal> {
+        let mut lost = refusal::down("the name servers know no broker");
+        let visits = masters.map(|address| self.brokers.visit(address));
+        let mut visits: FuturesUnordered<_> = visits.collect();
+        while let Some(visited) = visits.next().await {
+            match visited {
+                Ok(()) => return Ok(()),
+                Err(refusal) => lost = refusal,
+            }
+        }
+        Err(lost)
+    }
+
+    /// Tells whether a broker is there that did not turn out to be down in this publish.
+    async fn lives(&self, batch: &Batch) -> bool {
+        let until = (Instant::now() + LOOK).min(batch.until + self.common.timeout);
+        let asked = async {
+            let masters = self.masters().await.unwrap_or_default();
+            let others = masters.iter().filter(|address| batch.down.get(address).is_none());
+            self.visit_any(others).await.is_ok()
+        };
+        timeout_at(until, asked).await.unwrap_or(false)
+    }
+
     async fn all_masters(&self, until: Instant) -> Result<BTreeSet<String>, Refusal> {
         match timeout_at(until, inspect::masters(&self.common)).await {
-            Ok(Ok(masters)) => Ok(masters.into_iter().map(|(_, address)| address).collect()),
+            Ok(Ok(masters)) => Ok(masters.into_iter().map(|master| master.address).collect()),
             Ok(Err(silence)) => {
                 Err(refusal::down(format_args!("no name server answers: {silence}")))
             }
@@ -308,22 +341,16 @@ impl Sink for RocketMqRemoting {
                 |parcel: &Parcel| parcel.key.as_deref().is_none_or(|key| !held.contains(key));
             left = later.into_iter().filter(goes).collect();
         }
-        answers
+        match part::is_in_doubt(&answers) && !self.lives(&batch).await {
+            true => part::all_of_whole(answers),
+            false => answers,
+        }
     }
 
     /// Asks name servers for the brokers, and these side by side until one answers.
     async fn probe(&self) -> Result<(), Refusal> {
-        let mut lost = refusal::down("the name servers know no broker");
         let masters = self.masters().await?;
-        let visits = masters.iter().map(|address| self.brokers.visit(address));
-        let mut visits: FuturesUnordered<_> = visits.collect();
-        while let Some(visited) = visits.next().await {
-            match visited {
-                Ok(()) => return Ok(()),
-                Err(refusal) => lost = refusal,
-            }
-        }
-        Err(lost)
+        self.visit_any(masters.iter()).await
     }
 
     async fn inspect(&self) -> Result<Inspection, Refusal> {

@@ -1,4 +1,4 @@
-//! What takes several brokers, or one that is old: the real one stands alone, and is new.
+//! What takes several brokers that answer as is rarely seen, or one that is old.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,10 +73,24 @@ impl Fake {
         Fake::start(513, None, Box::new(move |_| takes.then(|| (0, String::new())))).await
     }
 
+    /// A broker that answers everything that is published with a code.
+    async fn broker_that_says(code: i64) -> Fake {
+        let say = move |header: &Value| {
+            let publishes = [310, 320].contains(&header["code"].as_i64().unwrap());
+            Some((if publishes { code } else { 0 }, String::new()))
+        };
+        Fake::start(513, None, Box::new(say)).await
+    }
+
     /// A name server that knows one topic on these brokers, two queues each.
     async fn names(brokers: &[&str]) -> Fake {
-        let route = route(brokers);
-        Fake::start(513, None, Box::new(move |_| Some((0, route.clone())))).await
+        const CLUSTER: i64 = 106;
+        let (route, all) = (route(brokers), cluster(brokers));
+        let say = move |header: &Value| {
+            let all = (header["code"].as_i64() == Some(CLUSTER)).then(|| all.clone());
+            Some((0, all.unwrap_or_else(|| route.clone())))
+        };
+        Fake::start(513, None, Box::new(say)).await
     }
 
     fn published(&self) -> usize {
@@ -97,6 +111,12 @@ fn route(brokers: &[&str]) -> String {
         format!(r#"{{"brokerName":"broker-{at}","perm":6,"readQueueNums":2,"writeQueueNums":2}}"#)
     });
     format!(r#"{{"brokerDatas":[{places}],"queueDatas":[{queues}]}}"#)
+}
+
+fn cluster(brokers: &[&str]) -> String {
+    let row = |(at, address)| format!(r#""broker-{at}":{{"brokerAddrs":{{0:"{address}"}}}}"#);
+    let rows: Vec<String> = brokers.iter().enumerate().map(row).collect();
+    format!(r#"{{"brokerAddrTable":{{{}}}}}"#, rows.join(","))
 }
 
 fn sink(names: &str, shape: Shape) -> RocketMqRemoting {
@@ -147,20 +167,80 @@ async fn without_order_a_broker_that_is_not_there_is_passed_over() {
 
 #[tokio::test]
 async fn a_key_stays_with_its_broker_and_another_broker_goes_on() {
-    let good = Fake::broker(true).await;
+    let there = Arc::new(AtomicBool::new(true));
+    let seen = Arc::clone(&there);
+    let say = move |_: &Value| seen.load(Ordering::Relaxed).then(|| (0, String::new()));
+    let good = Fake::start(513, None, Box::new(say)).await;
     let (_held, nobody) = nobody();
     let names = Fake::names(&[&nobody, &good.address]).await;
     let sink = sink(&names.address, Shape::Fifo);
     let events = events(40);
     let answers = sink.publish(&events).await;
-    let down = |answer: &Answer| matches!(answer, Err(Refusal::Down(_)));
-    let gone: Vec<usize> = (0..40).filter(|place| down(&answers[*place])).collect();
+    let away = |answer: &Answer| match answer {
+        Err(Refusal::Retry(cause, None)) => cause.code == Code::SinkDown,
+        _ => false,
+    };
+    let gone: Vec<usize> = (0..40).filter(|place| away(&answers[*place])).collect();
     assert!((1..40).contains(&gone.len()), "both have keys: {answers:?}");
-    assert!(answers.iter().all(|answer| answer.is_ok() || down(answer)), "{answers:?}");
+    assert!(answers.iter().all(|answer| answer.is_ok() || away(answer)), "{answers:?}");
     let again = sink.publish(&events).await;
-    let still: Vec<usize> = (0..40).filter(|place| down(&again[*place])).collect();
+    let still: Vec<usize> = (0..40).filter(|place| away(&again[*place])).collect();
     assert_eq!(gone, still);
     assert_eq!(sink.probe().await, Ok(()), "one of two is there");
+    let lost: Vec<Event> = gone.iter().map(|place| events[*place].clone()).collect();
+    let alone = sink.publish(&lost).await;
+    assert!(alone.iter().all(away), "another is there, though nothing went to it: {alone:?}");
+    there.store(false, Ordering::Relaxed);
+    let down = sink.publish(&lost).await;
+    assert!(down.iter().all(|it| matches!(it, Err(Refusal::Down(_)))), "nobody is: {down:?}");
+}
+
+#[tokio::test]
+async fn of_a_key_whose_broker_is_away_only_the_first_event_is_tried_again() {
+    let good = Fake::broker(true).await;
+    let (_held, nobody) = nobody();
+    let names = Fake::names(&[&nobody, &good.address]).await;
+    let sink = sink(&names.address, Shape::Fifo);
+    let twice: Vec<Event> = events(40).into_iter().flat_map(|it| [it.clone(), it]).collect();
+    let answers = sink.publish(&twice).await;
+    let right = |pair: &[Answer]| match pair {
+        [Ok(_), Ok(_)] => true,
+        [Err(Refusal::Retry(..)), second] => *second == Err(Refusal::Held),
+        _ => false,
+    };
+    assert!(answers.chunks(2).all(right), "{answers:?}");
+    assert!(answers.contains(&Err(Refusal::Held)) && answers.iter().any(Result::is_ok));
+}
+
+#[tokio::test]
+async fn a_broker_that_is_full_rests_nobody_unless_it_is_the_only_one() {
+    const FULL: i64 = 14;
+    let (full, good) = (Fake::broker_that_says(FULL).await, Fake::broker(true).await);
+    let names = Fake::names(&[&full.address, &good.address]).await;
+    let several = sink(&names.address, Shape::Normal);
+    let first = several.publish(&events(1)).await;
+    let [Err(Refusal::Retry(cause, None))] = &first[..] else { panic!("{first:?}") };
+    assert_eq!(cause.code, Code::BrokerFull);
+    for _ in 0..4 {
+        assert!(several.publish(&events(1)).await[0].is_ok(), "another is not full");
+    }
+    let names = Fake::names(&[&full.address]).await;
+    let down = sink(&names.address, Shape::Normal).publish(&events(1)).await;
+    assert!(matches!(&down[..], [Err(Refusal::Down(_))]), "{down:?}");
+}
+
+#[tokio::test]
+async fn a_copy_that_was_not_made_is_unknown_and_told() {
+    for code in [refusal::NO_SLAVE, refusal::SLOW_SLAVE] {
+        let broker = Fake::broker_that_says(code).await;
+        let names = Fake::names(&[&broker.address]).await;
+        let sink = sink(&names.address, Shape::Fifo);
+        assert!(!sink.common.is_alone());
+        let answers = sink.publish(&events(1)).await;
+        let [Err(Refusal::Unknown(cause))] = &answers[..] else { panic!("{answers:?}") };
+        assert_eq!(cause.code, Code::NotKept);
+        assert!(sink.common.is_alone(), "{code}");
+    }
 }
 
 #[tokio::test]
