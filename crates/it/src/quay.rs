@@ -9,6 +9,7 @@ pub mod rabbitmq;
 pub mod redis;
 pub mod rocketmq;
 pub mod rocketmq_4;
+pub mod rocketmq_fleet;
 mod rocketmq_pull;
 pub mod rocketmq_remoting;
 

@@ -68,6 +68,10 @@ pub struct RocketMqQuay {
     /// Where its proxy listens, with its name server; of one without a proxy, its name server.
     pub access: Access,
     pub(super) broker: Desk,
+    /// Other masters that have the same topics and groups.
+    pub(super) others: Vec<Desk>,
+    /// How many queues a new topic gets on each.
+    pub(super) width: usize,
     pub(super) names: Desk,
     instance: Option<Mutex<Instance>>,
 }
@@ -104,18 +108,30 @@ pub(super) async fn own_of(
     settings: &[&str],
     keys: Option<(String, Secret)>,
 ) -> RocketMqQuay {
-    let instance = Instance::start_with(server, settings).expect("a server starts");
-    let server = need(server);
-    // Each part has the same place in the row of ports as in the world.
-    let own = |part: &str| {
-        let shared: SocketAddr = server.detail(part).parse().expect("an address");
-        let at = usize::from(shared.port() - server.socket.port());
-        format!("127.0.0.1:{}", instance.ports[at])
-    };
-    let (url, names, broker) = (instance.url.clone(), own("names"), own("broker"));
-    let quay = RocketMqQuay::new(&url, &names, &broker, keys, Some(Mutex::new(instance)));
+    let quay = begun(server, settings, keys);
     quay.answers().await.expect("the server answers");
     quay
+}
+
+/// Starts a server that does not answer yet.
+pub(super) fn begun(
+    server: &str,
+    settings: &[&str],
+    keys: Option<(String, Secret)>,
+) -> RocketMqQuay {
+    let instance = Instance::start_with(server, settings).expect("a server starts");
+    let (names, broker) = (at(&instance, server, "names"), at(&instance, server, "broker"));
+    let url = instance.url.clone();
+    RocketMqQuay::new(&url, &names, &broker, keys, Some(Mutex::new(instance)))
+}
+
+/// Returns where a part of an instance listens.
+pub(super) fn at(instance: &Instance, server: &str, part: &str) -> String {
+    let server = need(server);
+    // Each part has the same place in the row of ports as in the world.
+    let shared: SocketAddr = server.detail(part).parse().expect("an address");
+    let at = usize::from(shared.port() - server.socket.port());
+    format!("127.0.0.1:{}", instance.ports[at])
 }
 
 impl RocketMqQuay {
@@ -138,7 +154,8 @@ impl RocketMqQuay {
             false => format!("{url}?nameserver={names}"),
         };
         let access = Access { url, keys };
-        RocketMqQuay { access, broker, names: names_desk, instance }
+        let (others, names, width) = (Vec::new(), names_desk, 16);
+        RocketMqQuay { access, broker, others, width, names, instance }
     }
 
     /// Makes the options of a sink.
@@ -157,22 +174,28 @@ impl RocketMqQuay {
     }
 
     async fn write_topic(&self, topic: &str, rights: &str, attributes: &str) -> Result<()> {
+        let width = self.width.to_string();
         let fields = [
             ("topic", topic),
             ("defaultTopic", "TBW102"),
-            ("readQueueNums", "16"),
-            ("writeQueueNums", "16"),
+            ("readQueueNums", &width),
+            ("writeQueueNums", &width),
             ("perm", rights),
             ("topicFilterType", "SINGLE_TAG"),
             ("topicSysFlag", "0"),
             ("order", "false"),
             ("attributes", attributes),
         ];
-        self.broker.ask(MAKE_TOPIC, &fields, b"").await?;
+        for broker in self.brokers() {
+            broker.ask(MAKE_TOPIC, &fields, b"").await?;
+        }
         let (until, rights) = (Instant::now() + PATIENCE, format!("\"perm\":{rights}"));
         loop {
             let told = self.names.ask(ROUTE, &[("topic", topic)], b"").await;
-            let known = |body: &Vec<u8>| String::from_utf8_lossy(body).contains(&rights);
+            let known = |body: &Vec<u8>| {
+                let told = String::from_utf8_lossy(body);
+                told.matches(&rights).count() == self.brokers().count()
+            };
             if told.as_ref().is_ok_and(known) {
                 return Ok(());
             }
@@ -181,10 +204,18 @@ impl RocketMqQuay {
         }
     }
 
-    /// Returns how many events each queue of a topic has.
-    pub async fn queues(&self, topic: &str) -> Result<Vec<i64>> {
-        let told = self.broker.ask(TOPIC_STATS, &[("topic", topic)], b"").await?;
-        Ok(numbers(&String::from_utf8_lossy(&told), "maxOffset"))
+    /// Returns how many events each queue of a topic has, broker by broker.
+    pub async fn queues(&self, topic: &str) -> Result<Vec<Vec<i64>>> {
+        let mut queues = Vec::new();
+        for broker in self.brokers() {
+            let told = broker.ask(TOPIC_STATS, &[("topic", topic)], b"").await?;
+            queues.push(numbers(&String::from_utf8_lossy(&told), "maxOffset"));
+        }
+        Ok(queues)
+    }
+
+    fn brokers(&self) -> impl Iterator<Item = &Desk> {
+        std::iter::once(&self.broker).chain(&self.others)
     }
 
     /// Makes a group, which keeps order or does not.
@@ -195,7 +226,9 @@ impl RocketMqQuay {
             "retryMaxTimes": 16, "brokerId": 0, "whichBrokerWhenConsumeSlowly": 1,
             "notifyConsumerIdsChangedEnable": true,
         });
-        self.broker.ask(MAKE_GROUP, &[], config.to_string().as_bytes()).await?;
+        for broker in self.brokers() {
+            broker.ask(MAKE_GROUP, &[], config.to_string().as_bytes()).await?;
+        }
         Ok(())
     }
 
@@ -207,7 +240,7 @@ impl RocketMqQuay {
     }
 
     /// Waits until an event can be published.
-    async fn answers(&self) -> Result<()> {
+    pub(super) async fn answers(&self) -> Result<()> {
         const TOPIC: &str = "quay-answers";
         let until = Instant::now() + PATIENCE;
         let manner = Manner { timeout: Duration::from_secs(5), ..Manner::new("it") };
@@ -228,10 +261,15 @@ impl RocketMqQuay {
                 sink.close().await;
                 return Ok(());
             }
-            self.instance()?.lives()?;
+            self.lives()?;
             ensure!(Instant::now() < until, "it does not answer: {published:?}");
             sleep(LOOK).await;
         }
+    }
+
+    /// Fails when its server has ended.
+    pub(super) fn lives(&self) -> Result<()> {
+        self.instance()?.lives()
     }
 
     fn instance(&self) -> Result<MutexGuard<'_, Instance>> {

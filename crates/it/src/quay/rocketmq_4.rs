@@ -29,12 +29,7 @@ pub async fn shared() -> RemotingQuay {
 
 /// Starts a server of its own.
 pub async fn own() -> RemotingQuay {
-    own_with(&[]).await
-}
-
-/// Starts a server of its own with other settings: `broker.KEY=VALUE`.
-pub async fn own_with(settings: &[&str]) -> RemotingQuay {
-    RemotingQuay::new(own_of(SERVER, settings, None).await)
+    RemotingQuay::new(own_of(SERVER, &[], None).await)
 }
 
 /// Starts a server of its own that lets nobody in without a key, makes no topic and no group by

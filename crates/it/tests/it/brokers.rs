@@ -9,4 +9,5 @@ mod rabbitmq;
 mod redis;
 mod rocketmq;
 mod rocketmq_4;
+mod rocketmq_fleet;
 mod rocketmq_remoting;

@@ -1,4 +1,5 @@
-// RocketMQ in one process: name server, broker, and from 5 on the proxy that speaks gRPC.
+// RocketMQ in one process: name server, broker, and from 5 on the proxy that speaks gRPC. Or a
+// further broker, if the name server is another's.
 //
 // It is told a folder and six ports: of gRPC, of the name server, of the proxy's old protocol, one
 // that the broker takes because it is two below its own, one for copies of the broker, and the
@@ -7,6 +8,7 @@
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -39,11 +41,30 @@ public class One {
         String brokerConf = write(conf.resolve("broker.conf"), lines(broker)).toString();
         proxy.put("brokerConfigPath", quoted(brokerConf));
         Path proxyConf = write(conf.resolve("rmq-proxy.json"), json(proxy));
-        run("namesrv.NamesrvStartup", "-c", namesConf.toString());
-        if (there("proxy.ProxyStartup"))
-            run("proxy.ProxyStartup", "-pm", "local", "-pc", proxyConf.toString());
+        boolean joins = !names.equals(broker.get("namesrvAddr"));
+        boolean cluster = quoted("cluster").equals(proxy.get("proxyMode"));
+        if (joins)
+            await(broker.get("namesrvAddr"));
         else
+            run("namesrv.NamesrvStartup", "-c", namesConf.toString());
+        // A proxy is the broker's own and knows no other, unless it is that of a cluster.
+        if (joins || cluster || !there("proxy.ProxyStartup"))
             run("broker.BrokerStartup", "-c", brokerConf);
+        if (!joins && there("proxy.ProxyStartup"))
+            run("proxy.ProxyStartup", "-pm", cluster ? "cluster" : "local",
+                "-pc", proxyConf.toString());
+    }
+
+    // A broker that finds nobody to tell of itself tries again only after ten seconds.
+    private static void await(String address) throws InterruptedException {
+        int port = Integer.parseInt(address.substring(address.lastIndexOf(':') + 1));
+        while (true) {
+            try (Socket there = new Socket("127.0.0.1", port)) {
+                return;
+            } catch (IOException nobody) {
+                Thread.sleep(20);
+            }
+        }
     }
 
     private static String own(String name) throws IOException {

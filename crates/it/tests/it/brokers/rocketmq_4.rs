@@ -7,23 +7,20 @@ use std::time::{Duration, Instant};
 
 use broker::manner::Subscription;
 use broker::rocketmq::Shape;
-use event::{Code, Event, EventId, Feed, Gauge, Millis, Refusal, Secret, Sequence, Sink};
-use it::quay::rocketmq_4::{READER, own_with, shared, strict};
+use event::{Code, Event, EventId, Feed, Gauge, Millis, Refusal, Secret, Sequence};
+use it::quay::rocketmq_4::{READER, shared, strict};
 use it::quay::rocketmq_remoting::RemotingQuay;
 use it::quay::{Quay, WRONG, rocketmq_remoting};
 use it::world::need;
 use tokio::time::sleep;
 
-use super::rocketmq::{PATIENCE, cause_of, manner};
+use super::rocketmq::{PATIENCE, all, cause_of, manner};
+use super::rocketmq_remoting::{closed, one_bad_event_is_nobody_elses_end, sink};
 
 /// How long to wait between two looks.
 const LOOK: Duration = Duration::from_millis(100);
 
 it::sink_contract!(it::quay::rocketmq_4::shared, it::quay::rocketmq_4::own);
-
-fn sink(quay: &RemotingQuay, shape: Shape) -> Arc<dyn Sink> {
-    broker::rocketmq::sink(quay.options(manner(), shape)).expect("the options are right")
-}
 
 /// Makes a topic, and a feed of a group of its own.
 async fn topic(quay: &RemotingQuay) -> (String, Arc<dyn Feed>) {
@@ -33,42 +30,11 @@ async fn topic(quay: &RemotingQuay) -> (String, Arc<dyn Feed>) {
     (topic, feed)
 }
 
-/// Takes so many events in.
-async fn take(feed: &Arc<dyn Feed>, count: usize) -> Vec<Event> {
-    let until = Instant::now() + PATIENCE;
-    let mut come: Vec<Event> = Vec::new();
-    while come.len() < count {
-        assert!(Instant::now() < until, "{} of {count} came", come.len());
-        if let Some(delivery) = feed.next(PATIENCE).await.expect("the broker answers") {
-            come.push(delivery.event.expect("only events were published"));
-            feed.ack(delivery.handle).await.expect("it is in hand");
-        }
-    }
-    come
-}
-
 #[tokio::test]
 async fn normal_events_share_requests_and_one_bad_one_is_nobody_elses_end() {
     let quay = strict().await;
     let (topic, feed) = topic(&quay).await;
-    let sink = sink(&quay, Shape::Normal);
-    let mut events: Vec<Event> =
-        (0..100).map(|n| Event::new(&*topic, "Counted", format!("{{\"n\": {n}}}"))).collect();
-    // More than this broker takes; only it knows that.
-    events[40] = Event::new(&*topic, "Large", "x".repeat(70_000));
-    let answers = sink.publish(&events).await;
-    for (place, answer) in answers.iter().enumerate() {
-        match place {
-            40 => assert_eq!(cause_of(answer), Some(("reject", Code::TooLarge)), "{answer:?}"),
-            _ => assert!(answer.is_ok(), "{place}: {answer:?}"),
-        }
-    }
-    let mut come: Vec<EventId> = take(&feed, 99).await.iter().map(|event| event.id).collect();
-    let mut put: Vec<EventId> = events.iter().map(|event| event.id).collect();
-    put.remove(40);
-    come.sort_unstable();
-    put.sort_unstable();
-    assert_eq!(come, put);
+    one_bad_event_is_nobody_elses_end(&quay, &topic, &*feed).await;
 }
 
 /// Whether or not the broker would make one by itself.
@@ -93,10 +59,7 @@ async fn a_topic_that_is_missing_is_answered_as_version_5_does() {
 async fn a_topic_that_may_not_be_written_is_told_and_no_event_is_dead_for_it() {
     let quay = shared().await;
     let (topic, _) = topic(&quay).await;
-    quay.whole.close_topic(&topic).await.expect("its rights are changed");
-    let event = [Event::new(&*topic, "T", "{}").key("k")];
-    let answers = sink(&quay, Shape::Fifo).publish(&event).await;
-    assert_eq!(cause_of(&answers[0]), Some(("retry", Code::AuthRefused)), "{answers:?}");
+    closed(&quay, &topic).await;
 }
 
 /// It would hand them out at once.
@@ -113,7 +76,7 @@ async fn delayed_events_are_not_offered_and_the_cause_says_why() {
     let marker = Event::new(&*topic, "Marker", "{}");
     let answers = sink(&quay, Shape::Normal).publish(std::slice::from_ref(&marker)).await;
     assert!(answers[0].is_ok(), "{answers:?}");
-    assert_eq!(take(&feed, 1).await, [marker]);
+    assert_eq!(all(&*feed, 1).await, [marker]);
 }
 
 #[tokio::test]
@@ -148,18 +111,6 @@ async fn a_broker_that_asks_for_keys_lets_in_who_has_them_and_nobody_else() {
         assert!(Instant::now() < until, "{seen:?}");
         sleep(LOOK).await;
     }
-}
-
-/// In 5 it does, unless `inSyncReplicas` says otherwise; 4 has no such setting.
-#[tokio::test]
-async fn a_synchronous_master_without_a_slave_gives_no_receipt() {
-    let quay = own_with(&["broker.brokerRole=SYNC_MASTER"]).await;
-    let (topic, feed) = topic(&quay).await;
-    let event = Event::new(&*topic, "T", "{}").key("k");
-    let answers = sink(&quay, Shape::Fifo).publish(std::slice::from_ref(&event)).await;
-    assert_eq!(cause_of(&answers[0]), Some(("unknown", Code::NotKept)), "{answers:?}");
-    // It is there all the same.
-    assert_eq!(take(&feed, 1).await, [event]);
 }
 
 #[tokio::test]
