@@ -241,8 +241,11 @@ impl Postgres {
 mod tests {
     use super::*;
 
+    /// The kind of a packet, and what it holds.
+    type Said = (u8, &'static [u8]);
+
     /// Returns which of some questions to PostgreSQL commit.
-    fn commits(packets: &[(u8, &[u8])]) -> Vec<bool> {
+    fn commits(packets: &[Said]) -> Vec<bool> {
         let mut speech = Speech::Postgres(Postgres::default());
         assert!(!speech.commits(&[0, 0, 0, 8, 0, 3, 0, 0]));
         let packet = |(kind, text): &(u8, &[u8])| {
@@ -258,12 +261,12 @@ mod tests {
 
     #[test]
     fn what_postgres_is_asked_commits_at_the_end_or_by_itself() {
-        let write: (u8, &[u8]) = (b'P', b"w\0WITH a AS (\n  UPDATE t\n)\0\0\0");
-        let read: (u8, &[u8]) = (b'P', b"r\0SELECT 1 FROM t\nFOR UPDATE\0\0\0");
-        let (writes, reads): ((u8, &[u8]), (u8, &[u8])) = ((b'B', b"\0w\0"), (b'B', b"\0r\0"));
+        let write: Said = (b'P', b"w\0WITH a AS (\n  UPDATE t\n)\0\0\0");
+        let read: Said = (b'P', b"r\0SELECT 1 FROM t\nFOR UPDATE\0\0\0");
+        let (writes, reads): (Said, Said) = ((b'B', b"\0w\0"), (b'B', b"\0r\0"));
         assert_eq!(commits(&[write, read, writes, reads]), [false, false, true, false]);
-        let (begin, end): ((u8, &[u8]), (u8, &[u8])) = ((b'Q', b"BEGIN x\0"), (b'Q', b"COMMIT\0"));
-        let back: (u8, &[u8]) = (b'Q', b"ROLLBACK\0");
+        let (begin, end): (Said, Said) = ((b'Q', b"BEGIN x\0"), (b'Q', b"COMMIT\0"));
+        let back: Said = (b'Q', b"ROLLBACK\0");
         let open = [write, begin, writes, end, writes, begin, back, writes];
         assert_eq!(commits(&open), [false, false, false, true, true, false, false, true]);
     }

@@ -344,6 +344,7 @@ async fn live(
     cut_in
 }
 
+#[expect(clippy::print_stdout, reason = "a test that fails shows how far it came")]
 async fn a_relay_may_be_cut_at_any_commit(server: &str, strategy: Strategy) {
     let (mut place, mut brink, way) = Place::new(server, strategy).await;
     let mut cuts: HashMap<&str, usize> = HashMap::new();

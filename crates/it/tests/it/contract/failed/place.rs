@@ -55,45 +55,47 @@ impl Place {
         self.session.run(begin).await.unwrap();
     }
 
-    /// Waits until a relay of this outbox waits for somebody. What servers of MySQL's family show
-    /// of it is a copy that is 100 ms old, and stays so for whoever looks more often.
+    /// Waits until a relay of this outbox waits for somebody.
     pub(super) async fn until_somebody_waits(&mut self) {
-        let mut onlooker = self.onlooker().await;
-        let sql = self.waiting(&onlooker, "count(*)");
-        while onlooker.number(sql.clone()).await.unwrap() == 0 {
-            tokio::time::sleep(Duration::from_millis(110)).await;
+        let mut onlooker = Session::open(need(&self.server).detail("url")).await.unwrap();
+        let looking = async {
+            while self.who_waits(&mut onlooker).await.is_empty() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(WANT.lease / 2, looking).await.expect("somebody waits");
+        onlooker.close().await.unwrap();
+    }
+
+    /// Has the server give up what relays of this outbox wait for.
+    pub(super) async fn give_up_who_waits(&mut self) {
+        let mut onlooker = Session::open(need(&self.server).detail("url")).await.unwrap();
+        for who in self.who_waits(&mut onlooker).await {
+            let give_up = match onlooker.is_postgres() {
+                true => format!("SELECT pg_cancel_backend({who})"),
+                false => format!("KILL QUERY {who}"),
+            };
+            onlooker.run(give_up).await.unwrap();
         }
         onlooker.close().await.unwrap();
     }
 
-    /// Has the server give up what a relay of this outbox waits for.
-    pub(super) async fn give_up_who_waits(&mut self) {
-        let mut onlooker = self.onlooker().await;
-        let who = match onlooker.is_postgres() {
-            true => "pid::bigint",
-            false => "CAST(trx_mysql_thread_id AS SIGNED)",
-        };
-        let sql = self.waiting(&onlooker, who);
-        let who = onlooker.number(sql).await.unwrap();
-        let give_up = match onlooker.is_postgres() {
-            true => format!("SELECT pg_cancel_backend({who})"),
-            false => format!("KILL QUERY {who}"),
-        };
-        onlooker.run(give_up).await.unwrap();
-        onlooker.close().await.unwrap();
-    }
-
-    async fn onlooker(&self) -> Session {
-        Session::open(need(&self.server).detail("url")).await.unwrap()
-    }
-
-    /// Asks for relays of this outbox that wait for somebody.
-    fn waiting(&self, onlooker: &Session, what: &str) -> String {
-        let (of, query) = match onlooker.is_postgres() {
-            true => ("pg_stat_activity WHERE wait_event_type = 'Lock'", "query"),
-            false => ("information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'", "trx_query"),
-        };
-        format!("SELECT {what} FROM {of} AND {query} LIKE '%{}%'", self.table)
+    /// Returns the sessions in which relays of this outbox wait for somebody. The tables in which
+    /// servers of MySQL's family tell it are a copy, which grows old while many look at it.
+    async fn who_waits(&self, onlooker: &mut Session) -> Vec<String> {
+        if onlooker.is_postgres() {
+            let sql = format!(
+                "SELECT pid::text FROM pg_stat_activity \
+                 WHERE wait_event_type = 'Lock' AND query LIKE '%{}%'",
+                self.table
+            );
+            return onlooker.texts(sql, 0).await.unwrap();
+        }
+        let status = onlooker.texts("SHOW ENGINE INNODB STATUS", 2).await.unwrap().remove(0);
+        let waits = |it: &&str| it.contains("LOCK WAIT ") && it.contains(&self.table);
+        let waiting = status.split("---TRANSACTION ").skip(1).filter(waits);
+        let who = |it: &str| it.split("thread id ").nth(1)?.split(',').next().map(str::to_owned);
+        waiting.filter_map(who).collect()
     }
 
     /// Opens leases, until the session commits.
