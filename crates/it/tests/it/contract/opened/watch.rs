@@ -131,9 +131,7 @@ impl Watch {
     async fn waits(&mut self) -> bool {
         let waits = match self.kind {
             Kind::Postgres => {
-                let asleep = self.eyes.texts(asleep(), 0).await.unwrap();
-                let parts = asleep.iter().filter_map(|text| text.split_once(' '));
-                self.sleepers = parts.map(|(pid, xid)| (pid.into(), xid.into())).collect();
+                self.sleepers = self.asleep().await;
                 !self.sleepers.is_empty()
             }
             _ => {
@@ -149,10 +147,20 @@ impl Watch {
         waits
     }
 
+    /// Returns which transactions of PostgreSQL wait.
+    async fn asleep(&mut self) -> Vec<(String, String)> {
+        let asleep = self.eyes.texts(asleep(), 0).await.unwrap();
+        let parts = asleep.iter().filter_map(|text| text.split_once(' '));
+        parts.map(|(pid, xid)| (pid.into(), xid.into())).collect()
+    }
+
     async fn let_go(&mut self) {
         match self.kind {
             // Only those that were counted: another may have come since.
             Kind::Postgres => {
+                let asleep = self.asleep().await;
+                let still = self.sleepers.iter().all(|one| asleep.contains(one));
+                assert!(still, "the server ended a transaction before its rows were counted");
                 let xids = self.sleepers.drain(..).map(|(_, xid)| format!("('{xid}')"));
                 let xids: Vec<String> = xids.collect();
                 let pass = format!("INSERT INTO {TABLE}_passed VALUES {}", xids.join(", "));
@@ -179,11 +187,16 @@ impl Watch {
         }
         let mut open = Vec::new();
         for end in LARGE {
-            let ask = match self.kind {
-                Kind::Postgres => in_postgres(end, &self.sleepers),
-                _ => in_mysql(end),
+            let asks = match self.kind {
+                Kind::Postgres => {
+                    let tables = self.eyes.texts(tables(end), 0).await.unwrap().into_iter();
+                    tables.map(|table| in_postgres(&table, &self.sleepers)).collect()
+                }
+                _ => vec![in_mysql(end)],
             };
-            open.push((end, self.eyes.number(ask).await.unwrap()));
+            for ask in asks {
+                open.push((end, self.eyes.number(ask).await.unwrap()));
+            }
         }
         open
     }
@@ -233,8 +246,7 @@ fn sum(open: Open) -> Open {
 /// Lets every transaction of an outbox wait at its commit until it is told to pass.
 async fn shut_postgres(gate: &mut Session) {
     let wait = format!(
-        "CREATE EXTENSION IF NOT EXISTS pgrowlocks; \
-         CREATE TABLE {TABLE}_passed (xid text PRIMARY KEY); \
+        "CREATE TABLE {TABLE}_passed (xid text PRIMARY KEY); \
          CREATE FUNCTION {TABLE}_wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
          WHILE NOT EXISTS (SELECT FROM {TABLE}_passed WHERE xid = pg_current_xact_id()::xid::text) \
          LOOP PERFORM pg_sleep(0.001); END LOOP; RETURN NULL; END $$"
@@ -260,22 +272,27 @@ fn asleep() -> String {
     )
 }
 
-/// Asks PostgreSQL: a table of which nobody means to open rows is not read. A row may be open by a
-/// part of a transaction, whose process says whose it is.
-fn in_postgres(end: &str, sleepers: &[(String, String)]) -> String {
+/// Asks PostgreSQL in which tables rows may be open: their names end so, or stand for a day.
+fn tables(end: &str) -> String {
     let days = if end == "_sent" { "_[0-9a-f]" } else { "" };
+    format!(
+        "SELECT DISTINCT relname::text FROM pg_locks \
+         JOIN pg_class ON pg_class.oid = relation AND relkind = 'r' \
+         WHERE mode IN ('RowShareLock', 'RowExclusiveLock') AND relname ~ '^{TABLE}{end}{days}$'"
+    )
+}
+
+/// Asks PostgreSQL how many rows of a table are open, by those that wait if any does. A row may be
+/// open by a part of a transaction, whose process says whose it is.
+fn in_postgres(table: &str, sleepers: &[(String, String)]) -> String {
     let pids: Vec<&str> = sleepers.iter().map(|(pid, _)| pid.as_str()).collect();
     let theirs = match pids.is_empty() {
         true => String::new(),
         false => format!("AND pid IN ({})", pids.join(", ")),
     };
     format!(
-        "SELECT count(*) FROM (SELECT DISTINCT relname FROM pg_locks \
-         JOIN pg_class ON pg_class.oid = relation AND relkind = 'r' \
-         WHERE mode IN ('RowShareLock', 'RowExclusiveLock') AND relname ~ '^{TABLE}{end}{days}$') \
-         AS meant CROSS JOIN LATERAL pgrowlocks(meant.relname::text) AS row \
-         WHERE EXISTS (SELECT FROM pg_locks, unnest(row.xids) AS xid \
-         WHERE locktype = 'transactionid' AND granted AND transactionid = xid {theirs})"
+        "SELECT count(*) FROM {table} WHERE xmax = ANY (ARRAY(SELECT transactionid FROM pg_locks \
+         WHERE locktype = 'transactionid' AND granted {theirs}))"
     )
 }
 
