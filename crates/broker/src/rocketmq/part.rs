@@ -32,9 +32,15 @@ pub(super) fn of_whole(refusal: Refusal) -> Refusal {
     }
 }
 
-/// Takes it so in all answers.
+/// Takes it so in all answers. What was held by it is out of reach as well.
 pub(super) fn all_of_whole(answers: Vec<Answer>) -> Vec<Answer> {
-    answers.into_iter().map(|answer| answer.map_err(of_whole)).collect()
+    let away = answers.iter().find_map(|answer| answer.as_ref().err().filter(|it| is_away(it)));
+    let away = away.cloned().map_or(Refusal::Held, of_whole);
+    let whole = |refusal| match refusal {
+        Refusal::Held => away.clone(),
+        refusal => of_whole(refusal),
+    };
+    answers.into_iter().map(|answer| answer.map_err(whole)).collect()
 }
 
 /// Tells whether a part is away, and nothing was taken that shows another.
@@ -112,7 +118,7 @@ mod tests {
             let answers = vec![Err(Refusal::Held), Err(part.clone())];
             assert!(is_in_doubt(&answers));
             let answers = all_of_whole(answers);
-            assert_eq!(answers, [Err(Refusal::Held), Err(down(code))]);
+            assert_eq!(answers, [Err(down(code)), Err(down(code))]);
             assert!(!is_in_doubt(&answers));
             assert!(
                 !is_in_doubt(&[Err(part), Ok(Receipt { broker_id: None })]),
