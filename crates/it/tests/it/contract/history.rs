@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use event::{
-    Chores, Event, EventId, Filter, Keep, Listed, Outcome, Page, Receipt, Swept, Topics, Want,
-};
+use event::{Chores, Event, Keep, Outcome, Receipt, Swept, Topics, Want};
 use it::clock::HandClock;
 use it::session::Session;
 use it::world::need;
@@ -175,55 +173,6 @@ async fn whoever_does_not_hold_the_chores_drops_no_day(server: &str) {
     for outbox in [&place.outbox, &other] {
         outbox.close().await;
     }
-}
-
-/// Identities and when their rows were created: in the seconds that the identity begins with, at
-/// their first and last moment, just before and after, long before and ahead.
-const DATED: [(&str, i64); 9] = [
-    ("0190a5c3-4123-7000-8000-000000000001", 0x0190_a5c3_4567),
-    ("0190a5c3-4123-7000-8000-000000000002", 0x0190_a5c3_4000),
-    ("0190a5c3-4123-7000-8000-000000000003", 0x0190_a5c3_4fff),
-    ("0190a5c3-4123-7000-8000-000000000004", 0x0190_a5c3_3fff),
-    ("0190a5c3-4123-7000-8000-000000000005", 0x0190_a5c3_5000),
-    ("0190a5c3-4123-7000-8000-000000000005", 0x0190_a5c3_4800),
-    ("00000000-0000-4000-8000-000000000006", 5),
-    ("fedcba98-7654-4321-8000-000000000007", 0x0190_a5c3_4567),
-    ("10000000-0123-7000-8000-000000000008", 0x1000_0000_0123),
-];
-
-async fn an_identity_is_found_in_history_whenever_its_rows_were_created(server: &str) {
-    let mut place = Place::new(server).await;
-    let table = &place.setup.table;
-    for (id, created) in DATED {
-        let sql = format!(
-            "INSERT INTO {table}_sent (event_id, topic, event_type, payload, headers, created_at, \
-             seq, attempts, sent_at) VALUES ('{id}', 't', 'T', 'x', '{{}}', {created}, 1, 1, 1)"
-        );
-        place.session.run(sql).await.unwrap();
-    }
-    let moment = |listed: &Listed| listed.event.created.0;
-    for (id, _) in DATED {
-        let filter = Filter { id: Some(id.parse::<EventId>().unwrap()), ..Filter::default() };
-        let mut rows: Vec<i64> =
-            DATED.iter().filter(|(other, _)| *other == id).map(|(_, created)| *created).collect();
-        rows.sort_by_key(|created| std::cmp::Reverse(*created));
-        let all = Page { limit: 10, after: None, payloads: true };
-        let found = place.outbox.catalog().find(&filter, &all).await.unwrap();
-        assert_eq!(found.events.iter().map(moment).collect::<Vec<_>>(), rows, "{id}");
-        let mut page = Page { limit: 1, after: None, payloads: false };
-        for created in rows {
-            let found = place.outbox.catalog().find(&filter, &page).await.unwrap();
-            assert_eq!(found.events.iter().map(moment).collect::<Vec<_>>(), [created], "{id}");
-            page.after = found.next;
-        }
-        assert_eq!(page.after, None, "{id}");
-    }
-    place.outbox.close().await;
-}
-
-mod dated {
-    use super::an_identity_is_found_in_history_whenever_its_rows_were_created as test;
-    servers!(test);
 }
 
 mod large {
