@@ -23,6 +23,8 @@ const TABLE: &str = "outbox";
 const LEASE: Duration = Duration::from_secs(1);
 /// Longer than any lease can last, for whoever takes one for a second.
 const AHEAD: Duration = Duration::from_secs(86_400);
+/// How many keys the rows have.
+const KEYS: i64 = 50;
 /// When nothing more is due.
 const FAR: i64 = 1_000_000_000_000;
 
@@ -135,7 +137,14 @@ impl Trial {
     /// Has one relay leave rows in flight, which another finds.
     async fn leave(&mut self, one: &Relay, other: &Relay, strategy: Strategy) {
         self.claim_some(one, strategy, AHEAD, false).await;
-        self.session.run(OVER).await.unwrap();
+        // A shard in which nothing waits is left alone until what was in flight there is due.
+        let (numbers, postgres) = (self.session.numbers(KEYS), self.session.is_postgres());
+        let key = if postgres { "'k' || n % 50" } else { "CONCAT('k', n % 50)" };
+        let put = format!(
+            "INSERT INTO {TABLE} (topic, event_type, biz_key, payload) \
+             SELECT 't', 'T', {key}, 'x' FROM {numbers}"
+        );
+        self.session.run(format!("{put}; {OVER}")).await.unwrap();
         let (claims, open) = self.claim(&other.idle, 1, LEASE).await;
         assert_eq!(claims, []);
         let rows = [("", self.some), ("_later", self.some)];

@@ -131,7 +131,9 @@ impl Watch {
     async fn waits(&mut self) -> bool {
         let waits = match self.kind {
             Kind::Postgres => {
-                self.sleepers = self.asleep().await;
+                let asleep = self.eyes.texts(asleep(), 0).await.unwrap();
+                let parts = asleep.iter().filter_map(|text| text.split_once(' '));
+                self.sleepers = parts.map(|(pid, xid)| (pid.into(), xid.into())).collect();
                 !self.sleepers.is_empty()
             }
             _ => {
@@ -147,23 +149,18 @@ impl Watch {
         waits
     }
 
-    /// Returns which transactions of PostgreSQL wait.
-    async fn asleep(&mut self) -> Vec<(String, String)> {
-        let asleep = self.eyes.texts(asleep(), 0).await.unwrap();
-        let parts = asleep.iter().filter_map(|text| text.split_once(' '));
-        parts.map(|(pid, xid)| (pid.into(), xid.into())).collect()
-    }
-
     async fn let_go(&mut self) {
         match self.kind {
             // Only those that were counted: another may have come since.
             Kind::Postgres => {
-                let asleep = self.asleep().await;
-                let still = self.sleepers.iter().all(|one| asleep.contains(one));
-                assert!(still, "the server ended a transaction before its rows were counted");
                 let xids = self.sleepers.drain(..).map(|(_, xid)| format!("('{xid}')"));
-                let xids: Vec<String> = xids.collect();
-                let pass = format!("INSERT INTO {TABLE}_passed VALUES {}", xids.join(", "));
+                let (there, xids) = (xids.len() as i64, xids.collect::<Vec<_>>().join(", "));
+                let ask = format!(
+                    "SELECT count(*) FROM pg_stat_activity WHERE backend_xid::text IN ({xids})"
+                );
+                let still = self.eyes.number(ask).await.unwrap();
+                assert_eq!(still, there, "a transaction ended before its rows were counted");
+                let pass = format!("INSERT INTO {TABLE}_passed VALUES {xids}");
                 self.gate.run(pass).await.unwrap();
             }
             _ if self.waiting.take().is_some() => {}
