@@ -106,7 +106,8 @@ fn denied(user: &str) -> String {
 fn full(used: f64, place: &str) -> Option<Finding> {
     let detail = format!(
         "{:.0} % of the disk of {place} is used; once it is full, the broker gives it up, and ends \
-         if it has no other: make room, or let its topics keep less (retention.ms, retention.bytes)",
+         if it has no other: make room, or let its topics keep less (retention.ms, \
+         retention.bytes)",
         used * 100.0
     );
     (used > FULL).then(|| Finding::new(Grade::Warn, "disk", detail))
@@ -180,8 +181,8 @@ mod tests {
         assert_eq!(judged(vec![]), (None, vec![]));
     }
 
-    /// Answers calls with these bytes, one after another, and then never again. Tells how many bytes
-    /// it was asked further.
+    /// Answers calls with these bytes, one after another, and then never again. Tells how many
+    /// bytes it was asked further.
     async fn broker(answers: &'static [&'static [u8]]) -> (String, tokio::task::JoinHandle<usize>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();

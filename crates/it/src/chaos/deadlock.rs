@@ -49,7 +49,7 @@ mod tests {
              *** (1) TRANSACTION:\nTRANSACTION 4711, ACTIVE 0 sec inserting\n\
              MySQL thread id 17, OS thread handle 139, query id 42 127.0.0.1 {one} update\n\
              INSERT INTO sale (event_id) VALUES ('1')\n\
-             RECORD LOCKS space id 9 index PRIMARY of table `chaos_1`.`sale` trx id 4711\n\
+             TABLE LOCK table `chaos_1`.`sale` trx id 4711 lock mode IX\n\
              *** (2) TRANSACTION:\nTRANSACTION 4712, ACTIVE 0 sec inserting\n\
              MariaDB thread id 18, OS thread handle 140, query id 43 127.0.0.1 {two} Update\n\
              *** WE ROLL BACK TRANSACTION (1)\n------------\nTRANSACTIONS\n------------\n\

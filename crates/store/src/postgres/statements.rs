@@ -67,8 +67,8 @@ statements! {
     find_hot_floor find_hot_id find_hot_near find_later find_later_floor find_later_id find_sent
     find_sent_floor find_sent_id find_sent_key find_sent_key_floor free_leases glance hand_over
     has_versions holders inbox_begin inbox_finish inbox_look lapse lapse_later last_claims line_free
-    line_hold line_win line_write members new_later open_leases open_leases_now open_tallies_now others
-    put put_later read_hot read_version release_later renew requeue requeue_order retry_hot
+    line_hold line_win line_write members new_later open_leases open_leases_now open_tallies_now
+    others put put_later read_hot read_version release_later renew requeue requeue_order retry_hot
     retry_later return_later see settle settle_gone settle_sent shards still strategy take
     take_chores take_in trim_inbox trim_relays trim_sent unname win_free win_later write_strategy
     write_version
