@@ -46,6 +46,10 @@ pub trait Tx: Send {
     /// Takes an event in.
     #[doc(hidden)]
     async fn take_in(&mut self, tables: &Tables, group: &str, id: EventId) -> Result<Begun, Error>;
+    /// Tells whether what was taken in is still part of it.
+    #[doc(hidden)]
+    async fn remembers(&mut self, tables: &Tables, group: &str, id: EventId)
+    -> Result<bool, Error>;
 }
 
 macro_rules! tx {
@@ -53,9 +57,6 @@ macro_rules! tx {
         #[async_trait]
         impl Tx for $connection {
             async fn check(&mut self) -> Result<(), Error> {
-                if self.is_in_transaction() {
-                    return Ok(());
-                }
                 $check(self).await
             }
 
@@ -77,6 +78,16 @@ macro_rules! tx {
             ) -> Result<Begun, Error> {
                 let taken = tables.$module.take_in(self, group, id).await;
                 taken.map_err(|error| Error::Store($module::meaning(&error)))
+            }
+
+            async fn remembers(
+                &mut self,
+                tables: &Tables,
+                group: &str,
+                id: EventId,
+            ) -> Result<bool, Error> {
+                let remembers = tables.$module.remembers(self, group, id).await;
+                remembers.map_err(|error| Error::Store($module::meaning(&error)))
             }
         }
 
@@ -103,6 +114,15 @@ macro_rules! tx {
             ) -> Result<Begun, Error> {
                 Tx::take_in(&mut **self, tables, group, id).await
             }
+
+            async fn remembers(
+                &mut self,
+                tables: &Tables,
+                group: &str,
+                id: EventId,
+            ) -> Result<bool, Error> {
+                Tx::remembers(&mut **self, tables, group, id).await
+            }
         }
     };
 }
@@ -111,8 +131,8 @@ tx!(Sqlite, SqliteConnection, sqlite, begun_in_sqlite);
 tx!(Postgres, PgConnection, postgres, begun_in_postgres);
 tx!(MySql, MySqlConnection, mysql, begun_in_mysql);
 
-/// Finds a transaction that was begun by hand, which is unknown to the driver: SQLite refuses to
-/// begin another one inside it.
+/// Finds the open transaction: SQLite refuses to begin another one inside it. The driver is not
+/// asked: it knows of none that was begun by hand, and takes one that an error has ended as open.
 async fn begun_in_sqlite(conn: &mut SqliteConnection) -> Result<(), Error> {
     match sqlx::raw_sql("BEGIN").execute(&mut *conn).await {
         Err(_) => Ok(()),
@@ -124,9 +144,13 @@ async fn begun_in_sqlite(conn: &mut SqliteConnection) -> Result<(), Error> {
     }
 }
 
-/// Finds a transaction that was begun by hand: PostgreSQL makes no savepoint outside of one.
+/// Finds the open transaction: PostgreSQL makes no savepoint outside of one. It ends none unasked,
+/// so only of one that was begun by hand the driver does not know.
 async fn begun_in_postgres(conn: &mut PgConnection) -> Result<(), Error> {
     const OUTSIDE: &str = "25P01";
+    if conn.is_in_transaction() {
+        return Ok(());
+    }
     match sqlx::raw_sql("SAVEPOINT postbox").execute(&mut *conn).await {
         Ok(_) => {
             let released = sqlx::raw_sql("RELEASE postbox").execute(&mut *conn).await;
@@ -142,7 +166,8 @@ async fn begun_in_postgres(conn: &mut PgConnection) -> Result<(), Error> {
     }
 }
 
-/// Finds a transaction that was begun by hand: outside of one, a savepoint is gone at once.
+/// Finds the open transaction: outside of one, a savepoint is gone at once. The driver is not
+/// asked: it takes one that a deadlock has ended as open.
 async fn begun_in_mysql(conn: &mut MySqlConnection) -> Result<(), Error> {
     const GONE: u16 = 1305;
     let ask = "SAVEPOINT postbox; RELEASE SAVEPOINT postbox";

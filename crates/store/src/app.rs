@@ -45,6 +45,17 @@ macro_rules! application {
             ) -> Result<Begun, sqlx::Error> {
                 inbox::take_in(&self.sql, conn, group, id).await
             }
+
+            /// Tells whether the transaction still has in it what a group took in. One in which
+            /// something went wrong, or that was ended unasked, has not.
+            pub async fn remembers(
+                &self,
+                conn: &mut $connection,
+                group: &str,
+                id: EventId,
+            ) -> Result<bool, sqlx::Error> {
+                inbox::remembers(&self.sql, conn, group, id).await
+            }
         }
 
         /// Says what an error of the database means: wait and ask again, or stop.

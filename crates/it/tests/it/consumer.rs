@@ -74,7 +74,7 @@ async fn place(url: &str) -> Setup {
 }
 
 macro_rules! consumers {
-    ($($name:ident $pool:ident $server:literal $mark:literal,)+) => {
+    ($($name:ident $pool:ident $server:literal $mark:literal $spoil:literal,)+) => {
         $(mod $name {
             use super::*;
 
@@ -195,14 +195,44 @@ macro_rules! consumers {
                 timeout(PATIENCE, run).await.expect("another does the work");
                 stock.verify(&events).await;
             }
+
+            #[tokio::test]
+            async fn a_work_that_ignores_what_undid_its_transaction_is_done_again() {
+                let stock = Stock::new(need($server).detail("url")).await;
+                let (shore, works) = (Shore::new().await, Arc::new(AtomicUsize::new(0)));
+                let events = shore.events(1, 1);
+                let bringing = bring(shore.sink().await, events.clone());
+                let effect = format!("INSERT INTO {}_effects VALUES ({})", stock.table, $mark);
+                let count = works.clone();
+                let consumer = Consumer::new(shore.feed().await, stock.pool.clone(), "stock");
+                let run = consumer.beside(Outbox::named(&stock.table).unwrap()).run(
+                    move |tx, event| {
+                        let (effect, before) =
+                            (effect.clone(), count.fetch_add(1, Ordering::SeqCst));
+                        Box::pin(async move {
+                            let effect = sqlx::query(AssertSqlSafe(effect));
+                            effect.bind(event.id.to_string()).execute(&mut *tx).await?;
+                            if before == 0 {
+                                let _ = sqlx::raw_sql($spoil).execute(tx).await;
+                            }
+                            Ok(())
+                        })
+                    },
+                    bringing,
+                );
+                timeout(PATIENCE, run).await.expect("it is done again").unwrap();
+                stock.verify(&events).await;
+                assert_eq!(works.load(Ordering::SeqCst), 2);
+            }
         })+
     };
 }
 
 consumers! {
-    postgres PgPool "postgres" "$1",
-    mysql MySqlPool "mysql" "?",
-    mariadb MySqlPool "mariadb" "?",
+    postgres PgPool "postgres" "$1" "SELECT 1 / 0",
+    mysql MySqlPool "mysql" "?" "ROLLBACK",
+    mariadb MySqlPool "mariadb" "?" "ROLLBACK",
+    mariadb_10_5 MySqlPool "mariadb-10.5" "?" "ROLLBACK",
 }
 
 /// A feed through which one sees what was given back, and how often work was in vain.

@@ -32,6 +32,9 @@ const WAIT: Duration = Duration::from_secs(1);
 /// How many are in hand for each that is worked on.
 const AHEAD: usize = 4;
 
+/// What a work has missed that goes on after an error of the database.
+const UNDONE: &str = "the work ignored an error that has undone its transaction; return errors by ?";
+
 /// A consumer at work.
 pub(super) struct Shift<DB: Database, W>
 where
@@ -218,7 +221,17 @@ where
             }
         }
         let worked = AssertUnwindSafe((self.work)(&mut *tx, event)).catch_unwind().await;
-        match worked.unwrap_or_else(|panic| Err(Failure::later(told(&*panic)))) {
+        let worked = worked.unwrap_or_else(|panic| Err(Failure::later(told(&*panic))));
+        let whole = match worked {
+            // The answer to a commit does not tell that an error has undone what is committed.
+            Ok(()) => match Tx::remembers(&mut *tx, &outbox.tables, group, event.id).await {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(Failure::later(UNDONE)),
+                Err(error) => Err(Failure::from(error)),
+            },
+            Err(failure) => Err(failure),
+        };
+        match whole {
             Ok(()) => {
                 tx.commit().await?;
                 Ok(Worked::First(began.elapsed()))

@@ -66,14 +66,36 @@ async fn work(
             let fence = i64::try_from(again.last_insert_id()).unwrap_or(i64::MAX);
             return Ok(Begun::Go(Fence(fence)));
         }
-        let ask = sql.inbox_look.ask().give(group).give(id);
-        // Its memory may have been trimmed between the two: then it is free.
-        let Some(row) = ask.any(&mut *conn).await? else { continue };
-        return Ok(match row.try_get(0)? {
-            "PROCESSED" => Begun::Done,
-            _ => Begun::Busy { until: Millis(row.try_get(1)?) },
-        });
+        if let Some(begun) = look(sql, conn, group, id).await? {
+            return Ok(begun);
+        }
     }
+}
+
+/// Tells whether the caller's transaction has an event as taken in. One that a deadlock has ended
+/// lost it.
+pub(super) async fn remembers(
+    sql: &Statements,
+    conn: &mut MySqlConnection,
+    group: &str,
+    id: EventId,
+) -> Result<bool, sqlx::Error> {
+    Ok(look(sql, conn, group, &id.to_string()).await? == Some(Begun::Done))
+}
+
+/// Reads why an event cannot be begun. Its memory may have been trimmed meanwhile: then it can.
+async fn look(
+    sql: &Statements,
+    conn: &mut MySqlConnection,
+    group: &str,
+    id: &str,
+) -> Result<Option<Begun>, sqlx::Error> {
+    let ask = sql.inbox_look.ask().give(group).give(id);
+    let Some(row) = ask.any(conn).await? else { return Ok(None) };
+    Ok(Some(match row.try_get(0)? {
+        "PROCESSED" => Begun::Done,
+        _ => Begun::Busy { until: Millis(row.try_get(1)?) },
+    }))
 }
 
 fn is_duplicate(error: &sqlx::Error) -> bool {

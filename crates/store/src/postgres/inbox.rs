@@ -45,6 +45,22 @@ pub(super) async fn take_in(
     }
 }
 
+/// Tells whether the caller's transaction has an event as taken in. One in which a statement has
+/// failed keeps nothing, and says so to whatever it is asked.
+pub(super) async fn remembers(
+    sql: &Statements,
+    conn: &mut PgConnection,
+    group: &str,
+    id: EventId,
+) -> Result<bool, sqlx::Error> {
+    const FAILED: &str = "25P02";
+    match look(sql, conn, group, &id.to_string()).await {
+        Ok(found) => Ok(found == Some(Begun::Done)),
+        Err(sqlx::Error::Database(said)) if said.code().as_deref() == Some(FAILED) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Reads why an event cannot be begun. Its memory may have been trimmed meanwhile: then it can.
 async fn look(
     sql: &Statements,

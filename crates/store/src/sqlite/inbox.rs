@@ -50,12 +50,8 @@ impl Work for Beginning {
         if let Some(row) = query.fetch_optional(&mut *conn).await? {
             return Ok(Begun::Go(Fence(row.try_get(0)?)));
         }
-        let query = base.sql.inbox_look.query().bind(&self.group).bind(&id);
-        let row = query.fetch_one(&mut *conn).await?;
-        match row.try_get::<&str, _>(0)? {
-            "PROCESSED" => Ok(Begun::Done),
-            _ => Ok(Begun::Busy { until: Millis(row.try_get(1)?) }),
-        }
+        let found = look(&base.sql, conn, &self.group, &id).await?;
+        Ok(found.ok_or(sqlx::Error::RowNotFound)?)
     }
 }
 
@@ -94,9 +90,31 @@ pub(super) async fn take_in(
     if let Some(row) = query.fetch_optional(&mut *conn).await? {
         return Ok(Begun::Go(Fence(row.try_get(0)?)));
     }
-    let row = sql.inbox_look.query().bind(group).bind(&text).fetch_one(conn).await?;
-    Ok(match row.try_get(0)? {
+    look(sql, conn, group, &text).await?.ok_or(sqlx::Error::RowNotFound)
+}
+
+/// Tells whether the caller's transaction has an event as taken in. One that an error has ended
+/// lost it.
+pub(super) async fn remembers(
+    sql: &Statements,
+    conn: &mut SqliteConnection,
+    group: &str,
+    id: EventId,
+) -> Result<bool, sqlx::Error> {
+    Ok(look(sql, conn, group, &id.to_string()).await? == Some(Begun::Done))
+}
+
+/// Reads why an event cannot be begun.
+async fn look(
+    sql: &Statements,
+    conn: &mut SqliteConnection,
+    group: &str,
+    id: &str,
+) -> Result<Option<Begun>, sqlx::Error> {
+    let query = sql.inbox_look.query().bind(group).bind(id);
+    let Some(row) = query.fetch_optional(conn).await? else { return Ok(None) };
+    Ok(Some(match row.try_get(0)? {
         "PROCESSED" => Begun::Done,
         _ => Begun::Busy { until: Millis(row.try_get(1)?) },
-    })
+    }))
 }

@@ -7,7 +7,7 @@ use event::{Begun, EventId, Millis, Topics, Want};
 use it::session::Session;
 use it::world::need;
 use postbox::{Error, Event, Outbox};
-use sqlx::{Connection, MySqlConnection, PgConnection};
+use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection};
 use store::{Lane, Setup};
 
 struct Place<C> {
@@ -103,6 +103,57 @@ macro_rules! applications {
             }
         })+
     };
+}
+
+/// Makes a transaction lose a deadlock, and returns what becomes of an event that is put then, and
+/// how many events stay when all of it was rolled back.
+async fn put_after_a_deadlock(server: &str) -> (Result<(), Error>, i64) {
+    let mut place = place::<MySqlConnection>(server).await;
+    let business = format!("{}_business", place.setup.table);
+    let mut heavy = Session::open(&place.setup.url).await.unwrap();
+    let rows = format!(
+        "CREATE TABLE {business} (id INT PRIMARY KEY, n INT NOT NULL);
+         INSERT INTO {business} VALUES (1, 0), (2, 0)"
+    );
+    heavy.run(rows).await.unwrap();
+    // Whoever has changed more rows wins.
+    let more = format!("BEGIN; INSERT INTO {business} VALUES (3, 0), (4, 0), (5, 0), (6, 0)");
+    heavy.run(more).await.unwrap();
+    let set = |id: u8| format!("UPDATE {business} SET n = 1 WHERE id = {id}");
+    heavy.run(set(2)).await.unwrap();
+    let number = heavy.number("SELECT CAST(CONNECTION_ID() AS SIGNED)").await.unwrap();
+    let mut tx = place.conn.begin().await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(set(1))).execute(&mut *tx).await.unwrap();
+    let crossing = set(1);
+    let waiting = tokio::spawn(async move { heavy.run(crossing).await });
+    let mut observer = Session::open(&place.setup.url).await.unwrap();
+    let waits = format!(
+        "SELECT COUNT(*) FROM information_schema.innodb_trx \
+         WHERE trx_mysql_thread_id = {number} AND trx_state = 'LOCK WAIT'"
+    );
+    // What these servers show of transactions is a copy that stays for whoever looks more often.
+    while observer.number(waits.clone()).await.unwrap() == 0 {
+        tokio::time::sleep(Duration::from_millis(110)).await;
+    }
+    let lost = sqlx::raw_sql(AssertSqlSafe(set(2))).execute(&mut *tx).await.unwrap_err();
+    assert!(lost.to_string().contains("1213"), "{lost}");
+    let put = place.app.put(&mut tx, &event()).await;
+    tx.rollback().await.unwrap();
+    waiting.await.unwrap().unwrap();
+    (put, place.count("").await)
+}
+
+#[tokio::test]
+async fn an_event_after_a_lost_deadlock_is_refused_or_goes_with_the_transaction() {
+    for server in ["mysql", "mariadb"] {
+        let (put, events) = put_after_a_deadlock(server).await;
+        assert!(matches!(put, Err(Error::NoTransaction)), "{server}: {put:?}");
+        assert_eq!(events, 0, "{server}");
+    }
+    // It begins a new transaction by itself.
+    let (put, events) = put_after_a_deadlock("mariadb-10.5").await;
+    put.expect("a transaction is open");
+    assert_eq!(events, 0);
 }
 
 applications! {
