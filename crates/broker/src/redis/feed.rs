@@ -6,6 +6,7 @@
 //! Redis takes an acknowledgment from anyone in the group. So each is a small script that first
 //! looks whose the entry is: who lost it ends nothing.
 
+mod look;
 mod read;
 mod script;
 

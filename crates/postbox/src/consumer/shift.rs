@@ -33,7 +33,8 @@ const WAIT: Duration = Duration::from_secs(1);
 const AHEAD: usize = 4;
 
 /// What a work has missed that goes on after an error of the database.
-const UNDONE: &str = "the work ignored an error that has undone its transaction; return errors by ?";
+const UNDONE: &str =
+    "the work ignored an error that has undone its transaction; return errors by ?";
 
 /// A consumer at work.
 pub(super) struct Shift<DB: Database, W>

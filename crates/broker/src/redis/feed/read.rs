@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::super::link::Link;
 use super::super::{entry, refusal};
+use super::look::{Ask, Look, Looks};
 use super::script::{self, Ticket, millis};
 use crate::hand::{self, Arrival, Ours};
 use crate::manner::Subscription;
@@ -130,21 +131,65 @@ impl Reader {
 
     async fn read(&self, mut connection: MultiplexedConnection) -> Result<Infallible, Refusal> {
         let step = (self.hand.lease() / 8).clamp(Duration::from_millis(50), WAIT);
-        let mut claim = Instant::now();
+        let mut looks = Looks::new(self.subscription.topics.len());
+        let mut due = Instant::now();
         loop {
             let mut room = self.hand.room().await;
-            if claim <= Instant::now() {
-                for at in 0..self.subscription.topics.len() {
-                    let came = self.claim(&mut connection, at, room).await;
-                    room = room.saturating_sub(came.map_err(|error| self.failed(error))?);
-                }
-                claim = Instant::now() + step;
+            if due <= Instant::now() {
+                let looked = self.look(&mut connection, looks.begin(room)).await;
+                looked.map_err(|error| self.failed(error))?;
+                due = Instant::now() + step;
+                // However much was let go, what is new has its turn after it.
+                room = self.hand.room().await;
             }
-            if room > 0 {
-                let read = self.fresh(&mut connection, room, step).await;
-                read.map_err(|error| self.failed(error))?;
-            }
+            // The server takes a wait of nothing for one without end.
+            let wait = due.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            let read = self.fresh(&mut connection, room, wait).await;
+            read.map_err(|error| self.failed(error))?;
         }
+    }
+
+    /// Looks for what others have let go.
+    async fn look(
+        &self,
+        connection: &mut MultiplexedConnection,
+        mut look: Look<'_>,
+    ) -> Result<(), RedisError> {
+        while let Some(ask) = look.ask() {
+            let (came, next) = self.claim(connection, &ask).await?;
+            look.answered(&ask, came, next.as_deref());
+        }
+        Ok(())
+    }
+
+    /// Takes over what nobody has touched for a lease, with the count of its deliveries. Returns
+    /// how many came, and where to go on.
+    async fn claim(
+        &self,
+        connection: &mut MultiplexedConnection,
+        ask: &Ask,
+    ) -> Result<(usize, Option<String>), RedisError> {
+        let (stream, group) = (&self.subscription.topics[ask.at], &self.subscription.group);
+        let mut claiming = cmd("XAUTOCLAIM");
+        claiming.arg(stream).arg(group).arg(&self.consumer).arg(millis(self.hand.lease()));
+        claiming.arg(&ask.from).arg("COUNT").arg(ask.room);
+        let reply: Value = claiming.query_async(connection).await?;
+        let next = entry::array(&reply).first().and_then(entry::bytes);
+        let next = next.map(|id| String::from_utf8_lossy(id).into_owned());
+        let entries = entry::array(&reply).get(1).map(entry::entries).unwrap_or_default();
+        let came = entries.len();
+        for (id, fields) in entries {
+            let mut asking = cmd("XPENDING");
+            asking.arg(stream).arg(group).arg(&id).arg(&id).arg(1);
+            let told: Value = asking.query_async(connection).await?;
+            let count = entry::array(&told).first().and_then(|one| entry::array(one).get(3));
+            let attempt = match count {
+                Some(Value::Int(count)) => u32::try_from(*count).unwrap_or(u32::MAX),
+                _ => 1,
+            };
+            self.arrive(ask.at, id, fields, attempt.max(1));
+        }
+        Ok((came, next))
     }
 
     /// Reads what is new.
@@ -169,34 +214,6 @@ impl Reader {
             }
         }
         Ok(())
-    }
-
-    /// Takes over what nobody has touched for a lease, with the count of its deliveries.
-    async fn claim(
-        &self,
-        connection: &mut MultiplexedConnection,
-        at: usize,
-        room: usize,
-    ) -> Result<usize, RedisError> {
-        let (stream, group) = (&self.subscription.topics[at], &self.subscription.group);
-        let mut claiming = cmd("XAUTOCLAIM");
-        claiming.arg(stream).arg(group).arg(&self.consumer).arg(millis(self.hand.lease()));
-        let reply: Value =
-            claiming.arg("0-0").arg("COUNT").arg(room).query_async(connection).await?;
-        let entries = entry::array(&reply).get(1).map(entry::entries).unwrap_or_default();
-        let came = entries.len();
-        for (id, fields) in entries {
-            let mut asking = cmd("XPENDING");
-            asking.arg(stream).arg(group).arg(&id).arg(&id).arg(1);
-            let told: Value = asking.query_async(connection).await?;
-            let count = entry::array(&told).first().and_then(|one| entry::array(one).get(3));
-            let attempt = match count {
-                Some(Value::Int(count)) => u32::try_from(*count).unwrap_or(u32::MAX),
-                _ => 1,
-            };
-            self.arrive(at, id, fields, attempt.max(1));
-        }
-        Ok(came)
     }
 
     fn arrive(&self, at: usize, id: String, fields: entry::Fields, attempt: u32) {

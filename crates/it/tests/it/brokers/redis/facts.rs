@@ -62,3 +62,29 @@ async fn whatever_a_deleted_consumer_had_is_lost_to_its_group() {
     let (_, claimed, _): (String, Vec<Value>, Vec<Value>) = ask(&quay, &claim).await;
     assert!(claimed.is_empty(), "nobody gets it");
 }
+
+/// Why a look goes on where the last one ended, and asks for nothing without room.
+#[tokio::test]
+async fn a_take_over_sees_ten_times_as_many_as_it_may_take_and_never_takes_none() {
+    let quay = shared().await;
+    let (stream, _) = held(&quay).await;
+    for _ in 1..10 {
+        let _: Value = ask(&quay, &["XADD", &stream, "*", "a", "b"]).await;
+    }
+    let last: String = ask(&quay, &["XADD", &stream, "*", "a", "b"]).await;
+    let read = ["XREADGROUP", "GROUP", "group", "one", "STREAMS", &stream, ">"];
+    let _: Value = ask(&quay, &read).await;
+    let idle = ["XCLAIM", &stream, "group", "one", "0", &last, "IDLE", "900000", "JUSTID"];
+    let _: Value = ask(&quay, &idle).await;
+    let mut from = "0-0".to_owned();
+    for (next, count) in [(last.as_str(), 0), ("0-0", 1)] {
+        let claim = ["XAUTOCLAIM", &stream, "group", "two", "600000", &from, "COUNT", "1"];
+        let (cursor, came, _): (String, Vec<Value>, Vec<Value>) = ask(&quay, &claim).await;
+        assert_eq!((cursor.as_str(), came.len()), (next, count));
+        from = cursor;
+    }
+    let mut none = redis::cmd("XAUTOCLAIM");
+    none.arg(&stream).arg("group").arg("two").arg(0).arg("0-0").arg("COUNT").arg(0);
+    let refused = none.query_async::<Value>(&mut quay.client().await.unwrap()).await;
+    refused.unwrap_err();
+}

@@ -238,3 +238,35 @@ async fn a_consumer_goes_from_its_group_when_nothing_is_left() {
         assert_eq!(known.len(), left, "the first has left something behind");
     }
 }
+
+/// The server sees a few of those that are pending at a time, and others may hold all of these.
+#[tokio::test]
+async fn what_was_let_go_comes_from_behind_many_that_others_hold() {
+    let quay = shared().await;
+    let topic = quay.topic("behind").await.unwrap();
+    let mut many = redis::pipe();
+    for _ in 0..500 {
+        many.cmd("XADD").arg(&topic).arg("*").arg("a").arg("b").ignore();
+    }
+    let _: () = many.query_async(&mut quay.client().await.unwrap()).await.unwrap();
+    let _: Value = ask(&quay, &["XGROUP", "CREATE", &topic, "behind", "0"]).await;
+    let read = async |consumer: &str| {
+        let words = ["XREADGROUP", "GROUP", "behind", consumer, "STREAMS", &topic, ">"];
+        let _: Value = ask(&quay, &words).await;
+    };
+    read("holds").await;
+    let (sink, event) = (quay.sink(Manner::new("it")).await.unwrap(), paid(&topic));
+    publish(&*sink, &event).await.unwrap();
+    read("gone").await;
+    let gone: Vec<(String, String, u64, u64)> =
+        ask(&quay, &["XPENDING", &topic, "behind", "-", "+", "9", "gone"]).await;
+    let idle = ["XCLAIM", &topic, "behind", "gone", "0", &gone[0].0, "IDLE", "900000", "JUSTID"];
+    let _: Value = ask(&quay, &idle).await;
+    let lease = Duration::from_secs(600);
+    let narrow = Subscription { most: 1, lease, ..Subscription::new("behind", &[&topic]) };
+    let feed = quay.feed(narrow).await.unwrap();
+    let come = feed.next(Duration::from_secs(20)).await.unwrap();
+    let come = come.expect("somebody has let it go");
+    assert_eq!((come.event.as_ref(), come.attempt), (Ok(&event), 2));
+    feed.ack(come.handle).await.unwrap();
+}
