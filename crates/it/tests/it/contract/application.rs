@@ -108,7 +108,7 @@ macro_rules! applications {
 /// Makes a transaction lose a deadlock, and returns what becomes of an event that is put then, and
 /// how many events stay when all of it was rolled back.
 async fn put_after_a_deadlock(server: &str) -> (Result<(), Error>, i64) {
-    let mut place = place::<MySqlConnection>(server).await;
+    let mut place = Box::pin(place::<MySqlConnection>(server)).await;
     let business = format!("{}_business", place.setup.table);
     let mut heavy = Session::open(&place.setup.url).await.unwrap();
     let rows = format!(
@@ -146,12 +146,12 @@ async fn put_after_a_deadlock(server: &str) -> (Result<(), Error>, i64) {
 #[tokio::test]
 async fn an_event_after_a_lost_deadlock_is_refused_or_goes_with_the_transaction() {
     for server in ["mysql", "mariadb"] {
-        let (put, events) = put_after_a_deadlock(server).await;
+        let (put, events) = Box::pin(put_after_a_deadlock(server)).await;
         assert!(matches!(put, Err(Error::NoTransaction)), "{server}: {put:?}");
         assert_eq!(events, 0, "{server}");
     }
     // It begins a new transaction by itself.
-    let (put, events) = put_after_a_deadlock("mariadb-10.5").await;
+    let (put, events) = Box::pin(put_after_a_deadlock("mariadb-10.5")).await;
     put.expect("a transaction is open");
     assert_eq!(events, 0);
 }
