@@ -210,6 +210,7 @@ servers! {
     mariadb_cas_unshared "mariadb" 1 Cas,
     mariadb_old_cas "mariadb-10.5" 16 Cas,
     mariadb_old_cas_unshared "mariadb-10.5" 1 Cas,
+    mariadb_preempt "mariadb" 16 Preempt,
     mariadb_preempt_unshared "mariadb" 1 Preempt,
     mariadb_old_preempt "mariadb-10.5" 16 Preempt,
     mariadb_old_preempt_unshared "mariadb-10.5" 1 Preempt,

@@ -8,6 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -91,15 +92,16 @@ impl Instance {
         Ok(())
     }
 
-    /// Stops its process in the midst of whatever it does, or lets it go on. Returns when it has
-    /// stopped: on a busy machine some of its threads go on for a while.
+    /// Stops its processes in the midst of whatever they do, or lets them go on. Returns when they
+    /// have stopped: on a busy machine some of their threads go on for a while.
     pub fn pause(&mut self, paused: bool) -> Result<()> {
-        let process = Pid::from_child(&self.child);
-        kill_process(process, if paused { Signal::STOP } else { Signal::CONT })?;
-        let began = Instant::now();
-        while paused && !has_stopped(self.child.id())? {
-            ensure!(began.elapsed() < PATIENCE, "the server does not stop");
-            sleep(LOOK);
+        let signal = if paused { Signal::STOP } else { Signal::CONT };
+        stop(Pid::from_child(&self.child), signal)?;
+        // The sessions of PostgreSQL are processes of their own, and no more are made now.
+        for process in working_in(&self.folder.path().join("data"))? {
+            if process != Pid::from_child(&self.child) {
+                stop(process, signal)?;
+            }
         }
         Ok(())
     }
@@ -146,19 +148,43 @@ impl Drop for Instance {
     }
 }
 
-/// Tells whether every thread of a process stands still.
-fn has_stopped(process: u32) -> Result<bool> {
-    let threads = fs::read_dir(format!("/proc/{process}/task"))?.flatten();
+/// Stops a process, and returns when it has stopped; or lets it go on. It may be gone.
+fn stop(process: Pid, signal: Signal) -> Result<()> {
+    let began = Instant::now();
+    match kill_process(process, signal) {
+        Err(Errno::SRCH) => return Ok(()),
+        sent => sent?,
+    }
+    while signal == Signal::STOP && !has_stopped(process) {
+        ensure!(began.elapsed() < PATIENCE, "the server does not stop");
+        sleep(LOOK);
+    }
+    Ok(())
+}
+
+/// Tells whether every thread of a process stands still, or is gone.
+fn has_stopped(process: Pid) -> bool {
+    let threads = fs::read_dir(format!("/proc/{process}/task"));
+    let threads = threads.into_iter().flatten().flatten();
     let stats = threads.filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok());
     // The state follows the name, which stands in brackets and may hold anything.
     let state = |stat: String| stat.rsplit_once(") ")?.1.chars().next();
-    Ok(stats.filter_map(state).all(|state| state == 'T'))
+    stats.filter_map(state).all(|state| state == 'T')
 }
 
 /// Tells whether any process works in a folder, as each of a server does in its data.
 fn works_in(folder: &Path) -> Result<bool> {
-    let cwd = |process: fs::DirEntry| fs::read_link(process.path().join("cwd")).ok();
-    Ok(fs::read_dir("/proc")?.flatten().filter_map(cwd).any(|cwd| cwd == folder))
+    Ok(!working_in(folder)?.is_empty())
+}
+
+/// Finds the processes that work in a folder.
+fn working_in(folder: &Path) -> Result<Vec<Pid>> {
+    let works = |process: &fs::DirEntry| {
+        fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd == folder)
+    };
+    let id = |process: fs::DirEntry| process.file_name().to_str()?.parse().ok();
+    let working = fs::read_dir("/proc")?.flatten().filter(works).filter_map(id);
+    Ok(working.filter_map(Pid::from_raw).collect())
 }
 
 fn spawn(recipe: &[String], run: &Path, folder: &TempDir) -> Result<Child> {

@@ -130,6 +130,10 @@ mod mariadb_cas {
     it::contract!(it::ground::mariadb_cas);
 }
 
+mod mariadb_preempt {
+    it::contract!(it::ground::mariadb_preempt);
+}
+
 mod mariadb_old_cas {
     it::contract!(it::ground::mariadb_old_cas);
 }

@@ -12,15 +12,18 @@ mod differential;
 mod failover;
 mod flow;
 mod house;
+mod hung;
 mod looks;
 mod outage;
 mod promises;
 mod ringing;
 mod server;
+mod settings;
 mod shards;
 mod shell;
 mod sql_facts;
 mod stop;
+mod takeover;
 mod traits;
 mod world;
 

@@ -53,12 +53,14 @@ impl Kind {
         }
     }
 
-    /// Returns how a session limits the time of a statement to ten seconds: of a read, that is,
-    /// where the server knows no limit for writes.
-    fn limit(self) -> &'static str {
+    /// Returns how a session limits the time of a statement to ten seconds, as [`SETTINGS`] does:
+    /// of a read, that is, where the server knows no limit for writes.
+    fn limit(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Kind::MySql => "max_execution_time = 10000",
-            Kind::MariaDb => "max_statement_time = 10",
+            Kind::MySql => ("max_execution_time = 10000", "@@SESSION.max_execution_time", "10000"),
+            Kind::MariaDb => {
+                ("max_statement_time = 10", "@@SESSION.max_statement_time", "10.000000")
+            }
         }
     }
 }
@@ -182,12 +184,13 @@ async fn prepare(conn: &mut MySqlConnection, skips: bool) -> Result<Identity, Fa
         return Err(StoreError::Broken(Cause::new(Code::ConfigInvalid, detail)).into());
     }
     let kind = Kind::of(&version);
-    let set: Vec<String> = SETTINGS.iter().map(|(set, ..)| format!("SESSION {set}")).collect();
+    let settings: Vec<_> = SETTINGS.into_iter().chain([kind.limit()]).collect();
+    let set: Vec<String> = settings.iter().map(|(set, ..)| format!("SESSION {set}")).collect();
     let isolation = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
-    let set = format!("{isolation}; SET {}, SESSION {}", set.join(", "), kind.limit());
+    let set = format!("{isolation}; SET {}", set.join(", "));
     sqlx::raw_sql(AssertSqlSafe(set)).execute(&mut *conn).await?;
     let read = std::iter::once((kind.isolation(), "READ-COMMITTED"));
-    let read: Vec<_> = read.chain(SETTINGS.iter().map(|(_, ask, now)| (*ask, *now))).collect();
+    let read: Vec<_> = read.chain(settings.iter().map(|(_, ask, now)| (*ask, *now))).collect();
     let asked: Vec<String> = read.iter().map(|(ask, _)| format!("CAST({ask} AS CHAR)")).collect();
     let asked = format!("SELECT {}", asked.join(", "));
     let row = sqlx::raw_sql(AssertSqlSafe(asked)).fetch_one(conn).await?;

@@ -1,0 +1,75 @@
+//! A relay that is killed on a server, where relays share the shards: the rows of its own flow again
+//! through the other within its lease and two seconds.
+
+use std::time::{Duration, Instant};
+
+use it::instance::Instance;
+use it::process::Signal;
+use it::receiver::{Arrival, Receiver, slow};
+use it::session::Session;
+use it::site::{Rules, Site, in_order};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const LEASE: Duration = Duration::from_secs(2);
+const COUNT: usize = 3000;
+
+/// Who owns shards.
+const OWNERS: &str = "SELECT DISTINCT owner FROM outbox_lease WHERE shard >= 0 AND owner <> ''";
+
+/// Makes a test of each kind of server.
+macro_rules! takeovers {
+    ($(fn $test:ident = $server:literal,)+) => {
+        $(
+            #[tokio::test]
+            async fn $test() {
+                a_killed_relays_rows_flow_again($server).await;
+            }
+        )+
+    };
+}
+
+takeovers! {
+    fn a_killed_relays_rows_flow_within_its_lease_and_two_seconds_on_postgres = "postgres",
+    fn a_killed_relays_rows_flow_within_its_lease_and_two_seconds_on_mysql = "mysql",
+    fn a_killed_relays_rows_flow_within_its_lease_and_two_seconds_on_mariadb = "mariadb",
+    fn a_killed_relays_rows_flow_within_its_lease_and_two_seconds_on_mariadb_10_5 = "mariadb-10.5",
+}
+
+async fn a_killed_relays_rows_flow_again(server: &str) {
+    let instance = Instance::start(server).unwrap();
+    let site = Site::on(&instance.url, PATIENCE).await.unwrap();
+    let mut session = Session::open(&instance.url).await.unwrap();
+    let receiver = Receiver::start(slow(Duration::from_millis(50))).await.unwrap();
+    let events = site.put(COUNT, 40).await.unwrap();
+    let rules = Rules { outbox: "batch = 20", ..Rules::default() };
+    let mut owner = site.relay("a", &receiver.url("a"), &rules).unwrap();
+    receiver.until_distinct(1, PATIENCE).await.unwrap();
+    let owners = session.texts(OWNERS, 0).await.unwrap();
+    assert_eq!(owners.len(), 1, "one relay has all shards");
+    let _other = site.relay("b", &receiver.url("b"), &rules).unwrap();
+    let by_b = |all: &[Arrival]| all.iter().any(|it| it.by == "b").then_some(());
+    receiver.until("a share of b's", PATIENCE, by_b).await.unwrap();
+
+    owner.signal(Signal::KILL).unwrap();
+    owner.ends(PATIENCE).await.unwrap();
+    let killed = Instant::now();
+    let left = format!(
+        "SELECT DISTINCT hot.biz_key FROM outbox AS hot JOIN outbox_lease AS lease \
+         ON lease.shard = hot.shard WHERE lease.owner = '{}'",
+        owners[0]
+    );
+    let keys = session.texts(left, 0).await.unwrap();
+    assert!(!keys.is_empty(), "it was killed in mid-flow, with shards of its own");
+    let left = |it: &&Arrival| {
+        it.by == "b" && it.at > killed && it.key.as_ref().is_some_and(|key| keys.contains(key))
+    };
+    let first = |all: &[Arrival]| all.iter().find(left).map(|it| it.at);
+    let again = receiver.until("a row of a's through b", LEASE * 4, first).await.unwrap();
+    let silent = again.saturating_duration_since(killed);
+    assert!(silent <= LEASE + Duration::from_secs(2), "nobody published them for {silent:?}");
+
+    site.until("everything is sent", PATIENCE, |counts| counts.sent == COUNT as u64).await.unwrap();
+    in_order(&events, &receiver.arrivals()).unwrap();
+    let counts = site.counts().await.unwrap();
+    assert_eq!((counts.dead, counts.pending()), (0, 0));
+}
