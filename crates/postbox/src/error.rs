@@ -13,8 +13,8 @@ pub enum Error {
     /// There was none, or the server has ended it, as MySQL does after a deadlock.
     #[error(
         "the connection has no open transaction; begin one, write your data and the event in it, \
-         then commit. If you did, the server has ended it, for instance after a deadlock: do all of \
-         it again"
+         then commit. If you did, the server has ended it, for instance after a deadlock: do all \
+         of it again"
     )]
     NoTransaction,
     /// Another holder has begun to work on the event, and its lease lasts: try again later.

@@ -1,5 +1,5 @@
-//! A relay that is killed on a server, where relays share the shards: the rows of its own flow again
-//! through the other within its lease and two seconds.
+//! A relay that is killed on a server, where relays share the shards: its rows flow again through
+//! the other within its lease and two seconds.
 
 use std::time::{Duration, Instant};
 
