@@ -1,7 +1,9 @@
 //! RabbitMQ: confirmed, mandatory, persistent; what no queue takes is refused.
 //!
-//! Events of one key are published one after another, keys side by side, each on a channel of its
-//! own while it is out (see `line.rs`). The sink never tries again by itself.
+//! Events of one key are published one after another, keys side by side, in waves that each have a
+//! channel while they are out (see `wave.rs`). A channel that the broker closes says that one event
+//! of its wave was at fault, and not which: those without an answer are then offered once more,
+//! each on a channel of its own. Otherwise the sink never tries again by itself.
 
 mod book;
 mod feed;
@@ -12,6 +14,7 @@ mod management;
 mod reach;
 mod refusal;
 mod topology;
+mod wave;
 mod wire;
 
 use std::fmt;
@@ -19,6 +22,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use event::{Answer, Cause, Code, Durability, Event, Gauge, Inspection, Refusal, Secret, Sink};
+use futures_util::future::join_all;
 use lapin::options::BasicPublishOptions;
 use lapin::{Channel, Confirmation};
 use tokio::time::{Instant, timeout_at};
@@ -29,12 +33,14 @@ use self::joint::Joint;
 use self::line::{Line, Target};
 use self::refusal::Where;
 use self::topology::Exchange;
+use self::wave::Told;
 use self::wire::Filled;
 use crate::gate::Gate;
-use crate::keyed::{self, Offered, Until};
+use crate::keyed::{Offered, Until};
 use crate::leads::Leads;
 use crate::manner::{Manner, Naming};
 use crate::traits::Traits;
+use crate::waves;
 use crate::width::Signal;
 
 /// How RabbitMQ differs.
@@ -141,33 +147,67 @@ impl RabbitMq {
         refusal::down(&self.target.host, "it does not answer in time")
     }
 
-    async fn offer(&self, event: &Event) -> Offered {
-        let reject = |cause| (Err(Refusal::Reject(cause)), Signal::Silent);
-        let filled = match wire::fill(event, &self.source, &self.topic) {
-            Ok(filled) => filled,
-            Err(cause) => return reject(cause),
-        };
+    /// Offers events of different keys.
+    async fn offer(&self, events: Vec<&Event>) -> Vec<Offered> {
         let until = Instant::now() + self.until.patience;
+        let (began, mut told) = self.together(&events, until).await;
+        if events.len() > 1 && told.iter().any(|told| self.blames_one(told)) {
+            let left = told.iter_mut().zip(events).filter(|(told, _)| told.is_err());
+            let alone = left.map(async |(told, event)| {
+                *told = self.together(&[event], until).await.1.remove(0);
+            });
+            join_all(alone).await;
+        }
+        let offered = |told: Told| {
+            let answer = told.unwrap_or_else(|end| Err(refusal::publish(&end, self.at())));
+            let signal = load(&answer, began);
+            (answer, signal)
+        };
+        told.into_iter().map(offered).collect()
+    }
+
+    /// Offers events on one channel; tells also when that began.
+    async fn together(&self, events: &[&Event], until: Instant) -> (Instant, Vec<Told>) {
+        let fill = |event: &&Event| wire::fill(event, &self.source, &self.topic);
+        let filled: Vec<_> = events.iter().map(fill).collect();
         let (line, channel) = match self.enter(until).await {
             Ok(entered) => entered,
-            Err(refusal) => return (Err(refusal), Signal::Silent),
+            Err(refusal) => {
+                let unwritten = |filled: Result<Filled, Cause>| {
+                    Ok(Err(filled.map_or_else(Refusal::Reject, |_| refusal.clone())))
+                };
+                return (Instant::now(), filled.into_iter().map(unwritten).collect());
+            }
         };
-        if let Some(cause) = too_wide(&filled, line.frame()) {
-            line.keep(channel);
-            return reject(cause);
+        let (mut refused, mut wave) = (Vec::new(), Vec::new());
+        for (event, filled) in events.iter().zip(filled) {
+            refused.push(match filled.and_then(|filled| fitting(filled, line.frame())) {
+                Ok(filled) => {
+                    let publishing = self.publish_on(&channel, filled, event.payload.as_bytes());
+                    wave.push((event.id.to_string(), publishing));
+                    None
+                }
+                Err(cause) => Some(Refusal::Reject(cause)),
+            });
         }
         let began = Instant::now();
-        let publishing = self.publish_on(&channel, filled, event.payload.as_bytes());
-        let answer = match timeout_at(until, publishing).await {
-            Ok(Ok(confirmation)) => {
-                line.keep(channel);
-                refusal::confirmed(confirmation, self.at())
-            }
-            Ok(Err(error)) => Err(refusal::publish(&error, self.at())),
-            Err(_) => Err(refusal::late(&self.target.host, line.blocked().as_deref())),
-        };
-        let signal = load(&answer, began);
-        (answer, signal)
+        let silence = || refusal::late(&self.target.host, line.blocked().as_deref());
+        let (told, complete) = wave::publish(wave, until, self.at(), silence).await;
+        if complete {
+            line.keep(channel);
+        }
+        let mut told = told.into_iter();
+        let told = refused.into_iter().filter_map(|refused| match refused {
+            Some(refusal) => Some(Ok(Err(refusal))),
+            None => told.next(),
+        });
+        (began, told.collect())
+    }
+
+    /// Says whether the broker closed a channel because of one event, whichever that was.
+    fn blames_one(&self, told: &Told) -> bool {
+        let judged = told.as_ref().map_err(|end| refusal::publish(end, self.at()));
+        matches!(judged, Err(Refusal::Reject(_) | Refusal::Retry(..)))
     }
 
     async fn publish_on(
@@ -187,14 +227,15 @@ impl RabbitMq {
 
 /// Refuses properties that do not fit into one frame: the broker would end the connection, and with
 /// it what others have out.
-fn too_wide(filled: &Filled, frame: usize) -> Option<Cause> {
+fn fitting(filled: Filled, frame: usize) -> Result<Filled, Cause> {
     const FIXED: usize = 2048;
     let room = frame.saturating_sub(FIXED);
     let size = filled.head;
-    (size > room).then(|| {
-        let detail = format_args!("the attributes have {size} bytes; a frame takes {room}");
-        Cause::new(Code::TooLarge, detail)
-    })
+    if size <= room {
+        return Ok(filled);
+    }
+    let detail = format_args!("the attributes have {size} bytes; a frame takes {room}");
+    Err(Cause::new(Code::TooLarge, detail))
 }
 
 /// Says what an answer tells about load.
@@ -212,7 +253,7 @@ fn load(answer: &Answer, began: Instant) -> Signal {
 #[async_trait]
 impl Sink for RabbitMq {
     async fn publish(&self, events: &[Event]) -> Vec<Answer> {
-        keyed::publish(events, &self.gate, &self.until, |event| self.offer(event)).await
+        waves::publish(events, &self.gate, &self.until, |wave| self.offer(wave)).await
     }
 
     /// Asks for the exchange, on the connection that events use.
@@ -308,7 +349,7 @@ mod tests {
     #[test]
     fn silence_and_a_queue_that_is_full_are_load() {
         let began = Instant::now();
-        let nack = refusal::confirmed(Confirmation::Nack(None), Where { host: "h", exchange: "" });
+        let nack = refusal::confirmed(&Confirmation::Nack(None));
         assert!(matches!(load(&nack, began), Signal::Overloaded));
         assert!(matches!(load(&Err(refusal::late("h", None)), began), Signal::Overloaded));
         assert!(matches!(load(&Err(refusal::late("h", Some("disk"))), began), Signal::Failed));
@@ -318,7 +359,7 @@ mod tests {
     fn properties_that_fill_a_frame_are_too_large() {
         let event = Event::new("t", "T", "{}").header("long", "x".repeat(8000));
         let filled = wire::fill(&event, "orders", &Naming::default()).unwrap();
-        assert_eq!(too_wide(&filled, 8192).unwrap().code, Code::TooLarge);
-        assert_eq!(too_wide(&filled, 131_072), None);
+        let filled = fitting(filled, 131_072).unwrap();
+        assert_eq!(fitting(filled, 8192).unwrap_err().code, Code::TooLarge);
     }
 }

@@ -1,9 +1,6 @@
-//! One connection, and the channels on it that wait for the next event.
+//! One connection, and the channels on it that wait for the next wave.
 //!
-//! A channel carries one event at a time. The client library hands a returned message to whichever
-//! confirmation comes next on its channel, so two events on one channel could swap their answers;
-//! and what makes the broker close a channel must be the fault of one event only. The library's own
-//! recovery is off: it would hold back what must be answered now.
+//! The library's own recovery is off: it would hold back what must be answered now.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,6 +17,10 @@ use super::refusal::{self, Where};
 
 /// Seconds of silence after which a peer is taken for dead, unless the url says otherwise.
 const HEARTBEAT: u16 = 10;
+
+/// How many channels are kept for the next waves. The library looks at every open one with each
+/// frame that it writes.
+const SPARE: usize = 16;
 
 /// How long an end in good order may take.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -139,7 +140,10 @@ impl Line {
 
     /// Puts a channel back that has nothing out. Any other is dropped, which closes it.
     pub(super) fn keep(&self, channel: Channel) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(channel);
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < SPARE {
+            idle.push(channel);
+        }
     }
 
     /// Ends the connection in good order.

@@ -1,7 +1,7 @@
 //! From what RabbitMQ says, or its silence, to a refusal.
 //!
-//! An event is alone on its channel while it is out. So a channel that the broker closes has
-//! refused that one event, for certain; a connection that ends leaves it unknown.
+//! A channel that the broker closes has refused, for certain, the one event that was alone on it; a
+//! connection that ends leaves its events unknown.
 
 use std::fmt;
 
@@ -26,15 +26,12 @@ pub(super) struct Where<'a> {
     pub(super) exchange: &'a str,
 }
 
-/// Reads the broker's answer to one event.
-pub(super) fn confirmed(confirmation: Confirmation, at: Where<'_>) -> Answer {
+/// Reads the broker's answer to one event that did not come back. What a confirmation carries
+/// belongs to whom it names.
+pub(super) fn confirmed(confirmation: &Confirmation) -> Answer {
     match confirmation {
-        Confirmation::Ack(None) => Ok(Receipt { broker_id: None }),
-        // It is confirmed because nobody is left who could lose it.
-        Confirmation::Ack(Some(returned)) | Confirmation::Nack(Some(returned)) => {
-            Err(unroutable(&returned, at))
-        }
-        Confirmation::Nack(None) => {
+        Confirmation::Ack(_) => Ok(Receipt { broker_id: None }),
+        Confirmation::Nack(_) => {
             // One nack stands for all queues: those that could take it have it.
             let detail = "nack: a queue did not take it, because it is full (reject-publish), its \
                           majority is missing or its node failed; others may have it";
@@ -47,8 +44,9 @@ pub(super) fn confirmed(confirmation: Confirmation, at: Where<'_>) -> Answer {
     }
 }
 
-/// Judges an event that came back. A queue that is bound later gets it then, so it is not dead.
-fn unroutable(returned: &BasicReturnMessage, at: Where<'_>) -> Refusal {
+/// Judges an event that came back: it is confirmed because nobody is left who could lose it. A queue
+/// that is bound later gets it then, so it is not dead.
+pub(super) fn unroutable(returned: &BasicReturnMessage, at: Where<'_>) -> Refusal {
     let BasicReturnMessage { reply_code, reply_text, delivery, .. } = returned;
     let (key, exchange) = (&delivery.routing_key, name(at.exchange));
     let detail = format_args!(
@@ -275,11 +273,11 @@ mod tests {
     }
 
     #[test]
-    fn only_an_acknowledgement_without_a_return_is_a_receipt() {
-        assert!(confirmed(Confirmation::Ack(None), AT).is_ok());
-        let nack = confirmed(Confirmation::Nack(None), AT).unwrap_err();
+    fn only_an_acknowledgement_is_a_receipt() {
+        assert!(confirmed(&Confirmation::Ack(None)).is_ok());
+        let nack = confirmed(&Confirmation::Nack(None)).unwrap_err();
         assert_eq!(short(&nack), ("unknown", Code::NotKept), "another queue may have it");
-        let unasked = confirmed(Confirmation::NotRequested, AT).unwrap_err();
+        let unasked = confirmed(&Confirmation::NotRequested).unwrap_err();
         assert_eq!(short(&unasked), ("unknown", Code::SinkBroken));
     }
 

@@ -246,12 +246,15 @@ async fn a_right_that_is_missing_rests_the_lane_and_one_to_a_topic_holds_that_to
     quay.ask(Method::PUT, &format!("topic-permissions/%2f/{user}"), Some(topics)).await.unwrap();
     // The broker remembers a right of a connection for a while.
     sink.close().await;
-    let closed = Event::new("closed", "T", "{}");
-    let answers = sink.publish(&[event, closed]).await;
-    assert!(answers[0].is_ok(), "{answers:?}");
-    let Err(Refusal::Retry(cause, None)) = &answers[1] else { panic!("{answers:?}") };
+    // It ends the channel, and with it what is out beside this one event.
+    let mut events: Vec<_> = (0..40).map(|_| Event::new(&*topic, "T", "{}")).collect();
+    events.insert(17, Event::new("closed", "T", "{}"));
+    let mut answers = sink.publish(&events).await;
+    let answer = answers.remove(17);
+    let Err(Refusal::Retry(cause, None)) = answer else { panic!("{answer:?}") };
     assert_eq!(cause.code, Code::AuthRefused);
     assert!(cause.detail.contains("topic"), "{cause}");
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
     quay.ask(Method::DELETE, &format!("users/{user}"), None).await.unwrap();
 }
 
