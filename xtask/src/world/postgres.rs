@@ -64,10 +64,10 @@ impl Server for Postgres {
     fn get(&self, cache: &Cache<'_>) -> Result<Installed> {
         let prefix = self.packages.unpacked(cache, self.name)?;
         let version = version(&mut cache.command(prefix.join(self.bin).join("postgres")))?;
-        template::make(cache, self.name, &format!("{version} C UTF8"), |data| {
+        template::make(cache, self.name, &format!("{version} C UTF8 usual WAL"), |data| {
             let mut initdb = cache.command(prefix.join(self.bin).join("initdb"));
             initdb.args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"]);
-            initdb.args(["--no-sync", "--no-instructions", "--wal-segsize=1", "--pgdata"]);
+            initdb.args(["--no-sync", "--no-instructions", "--pgdata"]);
             initdb.arg(data);
             Ok(initdb)
         })?;

@@ -51,9 +51,4 @@ impl Asked {
         }
         Ok(asked)
     }
-
-    /// Returns how many events each drain of a store has.
-    pub(crate) fn events(&self) -> usize {
-        self.events.unwrap_or(100_000)
-    }
 }

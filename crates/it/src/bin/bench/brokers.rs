@@ -25,23 +25,29 @@ use event::Sink;
 use crate::ROUNDS;
 use crate::drain::{How, drain_to};
 use crate::report::{Report, say};
+use crate::stores;
 use backlog::Backlog;
 use pier::Pier;
 
-/// Every broker, as it is named when it is asked for.
-pub(crate) const NAMES: [&str; 6] = ["rocketmq", "kafka", "rabbitmq", "nats", "redis", "http"];
-
-/// How many events each drain has, unless it is said.
-pub(crate) const EVENTS: usize = 50_000;
+/// Every broker, as it is named when it is asked for, and how many events each drain has, unless it
+/// is said: enough for seconds, so that neither the start nor one stall decides.
+const BROKERS: [(&str, usize); 6] = [
+    ("rocketmq", 50_000),
+    ("kafka", 300_000),
+    ("rabbitmq", 100_000),
+    ("nats", 50_000),
+    ("redis", 200_000),
+    ("http", 100_000),
+];
 
 /// How long one drain may take.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Measures every broker that is named, or all.
-pub(crate) async fn measure(names: &[String], events: usize) -> Result<Report> {
-    let mut report = Report::new(events);
-    let all = NAMES.map(str::to_owned);
-    let backlog = Backlog::start(events).await?;
+pub(crate) async fn measure(names: &[String], events: Option<usize>) -> Result<Report> {
+    let mut report = Report::default();
+    let all = BROKERS.map(|(name, _)| name.to_owned());
+    let bed = stores::postgres().await?;
     for name in if names.is_empty() { &all[..] } else { names } {
         let pier: Box<dyn Pier> = match name.as_str() {
             "rocketmq" => Box::new(rocketmq::Proxy::new().await),
@@ -50,9 +56,12 @@ pub(crate) async fn measure(names: &[String], events: usize) -> Result<Report> {
             "nats" => Box::new(nats::JetStream::new().await),
             "redis" => Box::new(redis::Streams::new().await?),
             "http" => Box::new(http::Receiver::start()?),
-            other => bail!("{other:?} is no broker; there are {}", NAMES.join(", ")),
+            other => bail!("{other:?} is no broker; there are {}", all.join(", ")),
         };
-        let run = Run { pier: &*pier, name, backlog: &backlog, sink: pier.sink().await? };
+        let usual = BROKERS.iter().find(|(known, _)| known == name).map(|(_, events)| *events);
+        let events = events.or(usual).with_context(|| name.clone())?;
+        let backlog = Backlog { bed: &bed, events };
+        let run = Run { pier: &*pier, name, backlog, sink: pier.sink().await? };
         run.measure(&mut report).await.with_context(|| name.clone())?;
         run.sink.close().await;
     }
@@ -63,13 +72,13 @@ pub(crate) async fn measure(names: &[String], events: usize) -> Result<Report> {
 struct Run<'a> {
     pier: &'a dyn Pier,
     name: &'a str,
-    backlog: &'a Backlog,
+    backlog: Backlog<'a>,
     sink: Arc<dyn Sink>,
 }
 
 impl Run<'_> {
     async fn measure(&self, report: &mut Report) -> Result<()> {
-        say(&format!("{}: warming up", self.name));
+        say(&format!("{}: {} events, warming up", self.name, self.backlog.events));
         self.relay(false).await?;
         self.limit().await?;
         let (mut plain, mut kept, mut java) = (Vec::new(), Vec::new(), Vec::new());

@@ -34,19 +34,18 @@ async fn main() -> Result<()> {
         ["chart", page] => return chart::illustrate(page.as_ref()),
         [] | ["sqlite"] => {
             ensure!(asked.only.is_none(), "only stores are measured in parts");
-            sqlite(asked.events()).await?
+            sqlite(asked.events.unwrap_or(stores::EVENTS)).await?
         }
         ["stores", ..] => {
             let one = words.len() == 2;
             ensure!(one || asked.chart.is_none(), "a chart is of one store: name it");
             let parts = asked.only.clone().unwrap_or_else(Part::usual);
-            let sizes = Sizes { events: asked.events(), behind: asked.behind };
+            let sizes = Sizes { events: asked.events, behind: asked.behind };
             stores::measure(&asked.words[1..], &parts, &sizes).await?
         }
         ["brokers", ..] => {
             ensure!(asked.only.is_none(), "only stores are measured in parts");
-            let events = asked.events.unwrap_or(brokers::EVENTS);
-            brokers::measure(&asked.words[1..], events).await?
+            brokers::measure(&asked.words[1..], asked.events).await?
         }
         _ => bail!(
             "{words:?} is unknown; write: bench sqlite, bench stores, bench brokers, or bench \
@@ -64,7 +63,6 @@ async fn main() -> Result<()> {
 }
 
 async fn sqlite(events: usize) -> Result<Report> {
-    process::build()?;
     let full = fill::Full::new(events).await?;
     let mut pairs = [Vec::new(), Vec::new()];
     for _ in 0..ROUNDS {
@@ -77,7 +75,7 @@ async fn sqlite(events: usize) -> Result<Report> {
         }
     }
     let [plain, history] = pairs;
-    let mut report = Report::new(events);
+    let mut report = Report::default();
     report.pair("sqlite_drain_vs_raw", "read, delete", &plain);
     report.pair("sqlite_drain_history_vs_raw", "read, keep as history, delete", &history);
     let copy = full.copy()?;

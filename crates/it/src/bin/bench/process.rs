@@ -1,7 +1,6 @@
 //! What the real binary costs: memory at full rate, processor time at rest.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -61,18 +60,4 @@ fn processor_time(id: u32) -> Result<Duration> {
     let fields: Vec<&str> = after.split_whitespace().collect();
     let ticks: u64 = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
     Ok(Duration::from_millis(ticks * 10))
-}
-
-/// Builds the binary with the profile of this one.
-pub(crate) fn build() -> Result<()> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let own = std::env::current_exe()?;
-    let folder = own.parent().and_then(Path::file_name).context("a program is in a folder")?;
-    let mut build = Command::new(cargo);
-    build.args(["build", "--quiet", "--package", "postbox-cli"]).stdout(Stdio::null());
-    if folder != "debug" {
-        build.arg("--profile").arg(folder);
-    }
-    ensure!(build.status()?.success(), "postbox-cli does not build");
-    Ok(())
 }

@@ -16,8 +16,8 @@ pub(crate) struct Figure {
 }
 
 /// Everything that was measured.
+#[derive(Default)]
 pub(crate) struct Report {
-    events: usize,
     lines: Vec<Line>,
 }
 
@@ -31,10 +31,6 @@ struct Line {
 }
 
 impl Report {
-    pub(crate) fn new(events: usize) -> Report {
-        Report { events, lines: Vec::new() }
-    }
-
     /// Adds rounds of (raw, relay), in rows per second.
     pub(crate) fn pair(&mut self, name: impl Into<String>, what: &str, rounds: &[(f64, f64)]) {
         self.medians(name.into(), what, rounds, 0);
@@ -101,8 +97,7 @@ impl Report {
     pub(crate) fn print_table(&self) -> Result<()> {
         let mut out = std::io::stdout();
         let rounds = crate::ROUNDS;
-        let events = self.events;
-        writeln!(out, "{events} events of 300 bytes, medians of {rounds} rounds, per second")?;
+        writeln!(out, "300 bytes an event, medians of {rounds} rounds, per second")?;
         let head = ["", "beside", "measured", "ratio", "goal", ""].map(str::to_owned);
         let cells = self.lines.iter().map(|line| {
             let Line { name, beside, value, ratio, what } = line;

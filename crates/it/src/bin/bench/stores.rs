@@ -22,7 +22,6 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use crate::drain::How;
-use crate::process;
 use crate::report::Report;
 pub(crate) use bed::Bed;
 use mysql::MySql;
@@ -37,21 +36,22 @@ const BATCH: usize = 100;
 /// How many turns, or bare loops, run at once.
 const WIDTH: usize = 4;
 
+/// How many events each drain has, unless it is said: enough for a second or more, so that it is not
+/// over before the server has to write anything down.
+pub(crate) const EVENTS: usize = 100_000;
+const EVENTS_OF_POSTGRES: usize = 400_000;
+
 /// How much is measured.
 pub(crate) struct Sizes {
-    /// How many events each drain has.
-    pub(crate) events: usize,
+    /// How many events each drain has, if it is said.
+    pub(crate) events: Option<usize>,
     /// How many rows are much, if not as many as each part says.
     pub(crate) behind: Option<usize>,
 }
 
 /// Measures parts of every store that is named, or of all.
 pub(crate) async fn measure(names: &[String], parts: &[Part], sizes: &Sizes) -> Result<Report> {
-    let Sizes { events, behind } = *sizes;
-    let mut report = Report::new(events);
-    if parts.contains(&Part::Rss) {
-        process::build()?;
-    }
+    let mut report = Report::default();
     let all = ["sqlite", "postgres", "mysql", "mariadb"].map(str::to_owned);
     for name in if names.is_empty() { &all[..] } else { names } {
         let bed: Box<dyn Bed> = match name.as_str() {
@@ -62,7 +62,8 @@ pub(crate) async fn measure(names: &[String], parts: &[Part], sizes: &Sizes) -> 
             "mariadb-10.5" => Box::new(Server::<MySql>::start(name).await?.without_shapes()),
             other => bail!("no bench is set up for {other:?}"),
         };
-        let run = Run { bed: &*bed, name, events, behind };
+        let usual = if name.starts_with("postgres") { EVENTS_OF_POSTGRES } else { EVENTS };
+        let run = Run { bed: &*bed, name, events: sizes.events.unwrap_or(usual), sizes };
         for part in parts {
             part.measure(&run, &mut report).await?;
         }
@@ -80,7 +81,7 @@ struct Run<'a> {
     bed: &'a dyn Bed,
     name: &'a str,
     events: usize,
-    behind: Option<usize>,
+    sizes: &'a Sizes,
 }
 
 impl Run<'_> {

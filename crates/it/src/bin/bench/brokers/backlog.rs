@@ -5,7 +5,7 @@ use bytes::Bytes;
 use it::session::Session;
 
 use super::letter::Letter;
-use crate::stores::{self, Bed, payload};
+use crate::stores::{Bed, payload};
 
 /// Which outbox the events say they come from.
 pub(super) const SOURCE: &str = "bench";
@@ -14,26 +14,22 @@ pub(super) const SOURCE: &str = "bench";
 const PER_KEY: usize = 5;
 
 /// A server, and how many events a backlog has.
-pub(super) struct Backlog {
-    bed: Box<dyn Bed>,
+pub(super) struct Backlog<'a> {
+    pub(super) bed: &'a dyn Bed,
     pub(super) events: usize,
 }
 
-impl Backlog {
-    pub(super) async fn start(events: usize) -> Result<Backlog> {
-        Ok(Backlog { bed: Box::new(stores::postgres().await?), events })
-    }
+/// Returns over how many keys so many events go, round after round.
+pub(super) fn keys(events: usize) -> usize {
+    (events / PER_KEY).max(1)
+}
 
-    /// Returns over how many keys the events go, round after round.
-    pub(super) fn keys(events: usize) -> usize {
-        (events / PER_KEY).max(1)
-    }
-
+impl Backlog<'_> {
     /// Makes an outbox with the backlog of a topic. Returns its url.
     pub(super) async fn outbox(&self, topic: &str) -> Result<String> {
         let url = self.bed.outbox(0, 0).await?;
         let (events, payload, kind) = (self.events, payload(), Letter::KIND);
-        let keys = Backlog::keys(events);
+        let keys = keys(events);
         let mut session = Session::open(&url).await?;
         let filling = format!(
             "INSERT INTO outbox (topic, event_type, biz_key, payload) \
@@ -49,7 +45,7 @@ impl Backlog {
 
     /// Returns the same events for a bare loop.
     pub(super) fn letters(&self, topic: &str) -> Vec<Letter> {
-        let (keys, payload) = (Backlog::keys(self.events), Bytes::from(payload()));
+        let (keys, payload) = (keys(self.events), Bytes::from(payload()));
         let letter = |n| Letter::new(topic, format!("k{}", n % keys), payload.clone());
         (0..self.events).map(letter).collect()
     }

@@ -89,22 +89,20 @@ impl Pier for Receiver {
         // Fails only if a provider is installed already, which then is the one to use.
         let _ = ring::default_provider().install_default();
         let (client, url) = (Client::builder().no_proxy().build()?, self.url().parse::<Url>()?);
-        let request = |letter: Letter| {
-            let mut request = Request::new(Method::POST, url.clone());
-            *request.headers_mut() = headers(&letter)?;
-            *request.body_mut() = Some(letter.payload.into());
-            Ok(request)
-        };
-        let requests = letters.into_iter().map(request).collect::<Result<Vec<_>>>()?;
-        let offer = move |request| {
-            let asking = client.execute(request);
+        let offer = move |letter: Letter| {
+            let asking = headers(&letter).map(|headers| {
+                let mut request = Request::new(Method::POST, url.clone());
+                *request.headers_mut() = headers;
+                *request.body_mut() = Some(letter.payload.into());
+                client.execute(request)
+            });
             async move {
-                let answer = asking.await?.error_for_status()?;
+                let answer = asking?.await?.error_for_status()?;
                 answer.bytes().await?;
                 Ok(())
             }
         };
-        Ok(Box::pin(side_by_side(requests, AT_ONCE, offer)))
+        Ok(Box::pin(side_by_side(letters, AT_ONCE, offer)))
     }
 
     async fn count(&self, _topic: &str) -> Result<usize> {

@@ -20,7 +20,7 @@ use rdkafka::message::{DeliveryResult, Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer, ProducerContext, ThreadedProducer};
 use tokio::task::spawn_blocking;
 
-use super::backlog::{Backlog, SOURCE};
+use super::backlog::{SOURCE, keys};
 use super::letter::Letter;
 use super::pier::{Loop, Pier};
 
@@ -63,7 +63,6 @@ impl Pier for Cluster {
         }
         let producer: ThreadedProducer<Taken> = config.create_with_context(Taken::default())?;
         let topic = topic.to_owned();
-        let letters: Vec<_> = letters.into_iter().map(|it| (headers(&it), it)).collect();
         let publishing = move || publish(&producer, &topic, letters);
         Ok(Box::pin(async move { spawn_blocking(publishing).await? }))
     }
@@ -74,7 +73,7 @@ impl Pier for Cluster {
         java.args(["-Xmx512m", "-cp", server.detail("reader")]);
         java.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/foreign/kafka/Producer.java"));
         java.args([self.0.url.trim_start_matches("kafka://"), topic, warm]);
-        java.args([events, Backlog::keys(events)].map(|number| number.to_string()));
+        java.args([events, keys(events)].map(|number| number.to_string()));
         java.env("POSTBOX_RUN", &server.run);
         Some(java)
     }
@@ -103,15 +102,11 @@ fn headers(letter: &Letter) -> OwnedHeaders {
 }
 
 /// Hands all to the library, as fast as it takes it, and waits for the last answer.
-fn publish(
-    producer: &ThreadedProducer<Taken>,
-    topic: &str,
-    letters: Vec<(OwnedHeaders, Letter)>,
-) -> Result<()> {
+fn publish(producer: &ThreadedProducer<Taken>, topic: &str, letters: Vec<Letter>) -> Result<()> {
     let count = letters.len();
-    for (headers, letter) in letters {
+    for letter in letters {
         let record = BaseRecord::to(topic).key(&*letter.key).payload(&letter.payload[..]);
-        let mut record = record.headers(headers);
+        let mut record = record.headers(headers(&letter));
         while let Err((error, back)) = producer.send(record) {
             let full = error == KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull);
             ensure!(full, "the client does not take it: {error}");

@@ -1,4 +1,5 @@
-//! An event of a bare loop, with everything written beforehand that our sink writes as it goes.
+//! An event of a bare loop, with its attributes written out beforehand. What the client library
+//! calls a message is made of it in the loop, as by anybody who publishes.
 
 use bytes::Bytes;
 use event::{Envelope, Event};

@@ -39,16 +39,16 @@ impl Pier for JetStream {
 
     async fn bare(&self, topic: &str, letters: Vec<Letter>) -> Result<Loop> {
         let (context, topic) = (self.0.jetstream().await?, topic.to_owned());
-        let letters: Vec<_> = letters.into_iter().map(|it| (headers(&it), it.payload)).collect();
         Ok(Box::pin(async move {
             let mut out = VecDeque::with_capacity(AT_ONCE);
-            for (headers, payload) in letters {
+            for letter in letters {
                 if out.len() == AT_ONCE
                     && let Some(first) = out.pop_front()
                 {
                     IntoFuture::into_future(first).await?;
                 }
-                let publishing = context.publish_with_headers(topic.clone(), headers, payload);
+                let (topic, headers) = (topic.clone(), headers(&letter));
+                let publishing = context.publish_with_headers(topic, headers, letter.payload);
                 out.push_back(publishing.await?);
             }
             for last in out {

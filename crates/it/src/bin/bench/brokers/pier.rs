@@ -25,7 +25,7 @@ pub(super) trait Pier: Send + Sync {
     async fn topic(&self) -> Result<String>;
     /// Makes the sink of the relay, with the usual manner.
     async fn sink(&self) -> Result<Arc<dyn Sink>>;
-    /// Connects, and prepares the bare loop as far as it can be prepared.
+    /// Connects, and prepares the bare loop.
     async fn bare(&self, topic: &str, letters: Vec<Letter>) -> Result<Loop>;
     /// Returns what starts a producer in Java, where there is one.
     fn java(&self, _topic: &str, _warm: &str, _events: usize) -> Option<Command> {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use async_trait::async_trait;
 use broker::manner::Manner;
-use bytes::Bytes;
 use event::Sink;
 use it::quay::Quay;
 use it::quay::rabbitmq::{RabbitMqQuay, shared};
@@ -55,7 +54,6 @@ impl Pier for Exchange {
     async fn bare(&self, topic: &str, letters: Vec<Letter>) -> Result<Loop> {
         let (connection, channel) = self.connect().await?;
         channel.confirm_select(ConfirmSelectOptions::default()).await?;
-        let letters: Vec<_> = letters.into_iter().map(|it| (properties(&it), it.payload)).collect();
         let (exchange, topic) = (self.0.exchange.clone(), topic.to_owned());
         Ok(Box::pin(async move {
             publish(&channel, &exchange, &topic, letters).await?;
@@ -87,18 +85,19 @@ async fn publish(
     channel: &Channel,
     exchange: &str,
     topic: &str,
-    letters: Vec<(BasicProperties, Bytes)>,
+    letters: Vec<Letter>,
 ) -> Result<()> {
     let mandatory = BasicPublishOptions { mandatory: true, immediate: false };
     let mut out = VecDeque::with_capacity(AT_ONCE);
-    for (properties, payload) in letters {
+    for letter in letters {
         if out.len() == AT_ONCE
             && let Some(first) = out.pop_front()
         {
             confirmed(first).await?;
         }
         let (exchange, topic) = (exchange.into(), topic.into());
-        let publishing = channel.basic_publish(exchange, topic, mandatory, &payload, properties);
+        let (payload, properties) = (&letter.payload, properties(&letter));
+        let publishing = channel.basic_publish(exchange, topic, mandatory, payload, properties);
         out.push_back(publishing.await?);
     }
     for last in out {

@@ -47,12 +47,15 @@ impl Pier for Streams {
     }
 
     async fn bare(&self, topic: &str, letters: Vec<Letter>) -> Result<Loop> {
-        let pipelines = letters.chunks(AT_ONCE / PIPELINES).map(|part| pipeline(topic, part));
-        let pipelines: Vec<Pipeline> = pipelines.collect();
-        let client = self.quay.client().await?;
+        let (client, topic) = (self.quay.client().await?, topic.to_owned());
         Ok(Box::pin(async move {
-            let asking = stream::iter(pipelines).map(|pipeline| {
-                let mut client = client.clone();
+            let mut letters = letters.into_iter();
+            let parts = std::iter::from_fn(|| {
+                let part: Vec<_> = letters.by_ref().take(AT_ONCE / PIPELINES).collect();
+                (!part.is_empty()).then_some(part)
+            });
+            let asking = stream::iter(parts).map(|part| {
+                let (pipeline, mut client) = (pipeline(&topic, &part), client.clone());
                 async move { pipeline.query_async::<Vec<String>>(&mut client).await }
             });
             asking.buffered(PIPELINES).try_for_each(async |_| Ok(())).await?;

@@ -19,7 +19,7 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Endpoint;
 use tonic::{Request, Status};
 
-use super::backlog::{Backlog, SOURCE};
+use super::backlog::{SOURCE, keys};
 use super::crew::side_by_side;
 use super::letter::Letter;
 use super::pier::{AT_ONCE, Loop, Pier};
@@ -64,9 +64,9 @@ impl Pier for Proxy {
             Ok(request)
         };
         let client = MessagingServiceClient::with_interceptor(endpoint.connect().await?, stamp);
-        let letters = letters.into_iter().map(|letter| message(topic, letter)).collect();
-        let offer = move |message| {
-            let mut client = client.clone();
+        let topic = topic.to_owned();
+        let offer = move |letter| {
+            let (message, mut client) = (message(&topic, letter), client.clone());
             async move {
                 let request = v2::SendMessageRequest { messages: vec![message] };
                 let answer = client.send_message(request).await?.into_inner();
@@ -85,7 +85,7 @@ impl Pier for Proxy {
         java.args(["-Xmx512m", "-cp"]).arg(format!("{}/*", server.detail("client")));
         java.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/foreign/rocketmq/Producer.java"));
         java.args([&server.socket.to_string(), topic, warm]);
-        java.args([events, Backlog::keys(events), AT_ONCE].map(|number| number.to_string()));
+        java.args([events, keys(events), AT_ONCE].map(|number| number.to_string()));
         java.env("POSTBOX_RUN", &server.run);
         Some(java)
     }

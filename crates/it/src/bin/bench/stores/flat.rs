@@ -22,7 +22,7 @@ const AHEAD: &str = "4000000000000";
 impl Run<'_> {
     /// Little and much history.
     pub(super) async fn history(&self, report: &mut Report) -> Result<()> {
-        let behind = self.behind.unwrap_or(SENT);
+        let behind = self.sizes.behind.unwrap_or(SENT);
         let little = self.bed.outbox(0, 10_000).await?;
         let much = self.bed.outbox(0, behind).await?;
         let mut rounds = Vec::new();
@@ -41,7 +41,7 @@ impl Run<'_> {
 
     /// The first events of a long line, beside a line of only as many.
     pub(super) async fn backlog(&self, report: &mut Report) -> Result<()> {
-        let behind = self.behind.unwrap_or(WAITING);
+        let behind = self.sizes.behind.unwrap_or(WAITING);
         let (short, long) = (self.bed.outbox(0, 0).await?, self.bed.outbox(0, 0).await?);
         self.bed.fill(&long, behind).await?;
         let mut rounds = Vec::new();
@@ -60,7 +60,7 @@ impl Run<'_> {
 
     /// Later rows that are due at the same moment: when it has come, and while it is ahead.
     pub(super) async fn due(&self, report: &mut Report) -> Result<()> {
-        let behind = self.behind.unwrap_or(TIED);
+        let behind = self.sizes.behind.unwrap_or(TIED);
         let (apart, tied) = (self.bed.outbox(0, 0).await?, self.bed.outbox(0, 0).await?);
         self.bed.later(&tied, behind, AT_ONCE).await?;
         let (empty, ahead) = (self.bed.outbox(0, 0).await?, self.bed.outbox(0, 0).await?);
