@@ -1,19 +1,24 @@
 //! A failover to a replica that had fallen behind: the address leads to another server, the newest
-//! commits are gone, and their numbers are drawn again. Nothing that the new server has may wait.
+//! commits are gone, and their numbers are drawn again. Nothing that the new server has may wait. A
+//! server that recovers from the death of one of its processes has lost the newest commits as well.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use event::{Claim, EventId, Order, Outcome, Receipt, Source, StoreError, Topics, Want};
+use event::{
+    Cause, Claim, Code, EventId, Order, Outcome, Receipt, Source, StoreError, Topics, Want,
+};
 use it::instance::Instance;
 use it::session::Session;
 use it::site::Site;
+use rustix::process::{Pid, Signal, kill_process};
 use store::{Lane, Setup, Strategy};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Longer than the test, so that a lease which runs out does not let everything be read anew.
 const LEASE: Duration = Duration::from_secs(600);
+const WANT: Want = Want { limit: 1000, bytes: 16 << 20, lease: LEASE };
 
 /// Makes a test of each kind of server and of relays.
 macro_rules! failovers {
@@ -61,6 +66,61 @@ async fn events_flow_after_a_failover(server: &str, strategy: Strategy) {
     assert!(errors.iter().any(|error| error.contains("another server")), "{errors:?}");
 }
 
+#[tokio::test]
+async fn what_a_crash_of_a_process_of_postgres_undid_is_claimed_again() {
+    what_a_crash_undid_is_claimed_again("postgres").await;
+}
+
+#[tokio::test]
+async fn what_a_crash_of_a_process_of_postgres_18_undid_is_claimed_again() {
+    what_a_crash_undid_is_claimed_again("postgres-18").await;
+}
+
+async fn what_a_crash_undid_is_claimed_again(server: &str) {
+    // So seldom is written down what no commit waits for.
+    let instance = Instance::start_with(server, &["-c", "wal_writer_delay=10s"]).unwrap();
+    let site = Site::on(&instance.url, PATIENCE).await.unwrap();
+    let outbox = store::open(&Setup::new(&*instance.url)).await.unwrap();
+    let lane = outbox.lane(Lane { topics: Topics::all(), order: Order::Hold });
+    let until = Instant::now() + PATIENCE;
+    loop {
+        site.put(20, 7).await.unwrap();
+        once_it_answers(&lane, &mut Vec::new()).await;
+        // Its commit waits for the disk, and so for that of the lease.
+        let id = site.put(1, 1).await.unwrap()[0].id;
+        let claims = lane.claim(&WANT).await.unwrap();
+        assert_eq!(claims.iter().map(|claim| claim.event.id).collect::<Vec<_>>(), [id]);
+        let mut session = Session::open(&instance.url).await.unwrap();
+        let victim = Session::open(&instance.url).await.unwrap();
+        let cause = Cause::new(Code::SinkDown, "nobody answers");
+        let retry = Outcome::Retry { after: Duration::from_millis(1), cause };
+        lane.settle(&[claims[0].end(retry)]).await.unwrap();
+        crash(victim).await;
+        while session.run("SELECT 1").await.is_ok() {
+            assert!(Instant::now() < until, "the server does not notice");
+        }
+        let mut session = opened(&instance.url).await;
+        let hot = format!("SELECT count(*) FROM outbox WHERE event_id = '{id}'");
+        let lost = session.number(hot).await.unwrap() == 1;
+        let mut errors = Vec::new();
+        let came = once_it_answers(&lane, &mut errors).await;
+        assert!(!lost || came.contains(&id), "its retry is lost and it waits: {errors:?}");
+        assert!(errors.iter().any(|error| error.contains("another server")), "{errors:?}");
+        if lost {
+            return;
+        }
+        // It was just written down.
+        assert!(Instant::now() < until, "no commit was ever lost");
+    }
+}
+
+/// Kills the process of a session, as one who is out of memory does.
+async fn crash(mut session: Session) {
+    let process = session.number("SELECT pg_backend_pid()::bigint").await.unwrap();
+    let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+    kill_process(process.expect("a process has a number"), Signal::KILL).unwrap();
+}
+
 /// Drains a lane whose server may have to be reached anew. Its errors are for a while only.
 async fn once_it_answers(lane: &Arc<dyn Source>, errors: &mut Vec<String>) -> BTreeSet<EventId> {
     let until = Instant::now() + PATIENCE;
@@ -77,10 +137,9 @@ async fn once_it_answers(lane: &Arc<dyn Source>, errors: &mut Vec<String>) -> BT
 
 /// Claims and settles until nothing is handed out.
 async fn drain(lane: &Arc<dyn Source>) -> Result<BTreeSet<EventId>, StoreError> {
-    let want = Want { limit: 1000, bytes: 16 << 20, lease: LEASE };
     let mut came = BTreeSet::new();
     loop {
-        let claims = lane.claim(&want).await?;
+        let claims = lane.claim(&WANT).await?;
         if claims.is_empty() {
             return Ok(came);
         }
@@ -95,13 +154,17 @@ async fn promote(url: &str, server: &str) {
     if !server.starts_with("postgres") {
         return;
     }
+    opened(url).await.run("SELECT pg_promote()").await.unwrap();
+}
+
+/// Opens a session once the server answers.
+async fn opened(url: &str) -> Session {
     let until = Instant::now() + PATIENCE;
-    let mut session = loop {
+    loop {
         match Session::open(url).await {
-            Ok(session) => break session,
+            Ok(session) => return session,
             Err(error) => assert!(Instant::now() < until, "{error}"),
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
-    };
-    session.run("SELECT pg_promote()").await.unwrap();
+    }
 }

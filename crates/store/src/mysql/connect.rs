@@ -15,6 +15,9 @@ use crate::server::{Commit, Connects, Fault, Identity, Scope, broken, down};
 
 /// How long a server may take to let us in.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How many statements a session keeps prepared. Work of one kind takes 25, a mix of every kind and
+/// size a hundred, and a server has 16,382 for all its sessions.
+const PREPARED: usize = 100;
 
 /// What every connection is set to, how it is asked for, and the answer. A session that idles in a
 /// transaction, as that of a stopped process does, keeps others waiting; MySQL knows only one limit
@@ -76,7 +79,7 @@ pub(super) fn options(url: &str) -> Result<MySqlConnectOptions, StoreError> {
         ));
     }
     let options = options.charset("utf8mb4").pipes_as_concat(false).timezone(None);
-    Ok(options.statement_cache_capacity(256).disable_statement_logging())
+    Ok(options.statement_cache_capacity(PREPARED).disable_statement_logging())
 }
 
 /// Says which database an address leads to, whoever asks for it.

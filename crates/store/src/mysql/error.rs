@@ -6,9 +6,10 @@ use sqlx::mysql::MySqlDatabaseError;
 /// Tells whether the same work may succeed at once: it met another's, and one had to yield, or a
 /// day of history went after its transaction had begun. All of a transaction is undone after the
 /// first two, and only the statement after the others: whoever asks again has rolled back first.
-/// 1467 is MariaDB's word for any of them where a row is to get its number.
+/// 1467 is MariaDB's word for any of them where a row is to get its number. 1615 met a table that
+/// was changed, or pushed out of the server's cache, just then.
 pub(super) fn yields(error: &sqlx::Error) -> bool {
-    matches!(number(error), Some(1213 | 1020 | 1205 | 1412 | 1467))
+    matches!(number(error), Some(1213 | 1020 | 1205 | 1412 | 1467 | 1615))
 }
 
 /// Returns the number of an error of the server's.
@@ -39,8 +40,11 @@ fn verdict(number: u16, said: &str) -> StoreError {
     let down = |code, advice| StoreError::Down(cause(code, advice));
     let broken = |code, advice| StoreError::Broken(cause(code, advice));
     match number {
-        // Deadlock, lock wait, a changed row, too long, NOWAIT, a metadata lock, a changed table.
-        1213 | 1205 | 1020 | 1969 | 3024 | 3572 | 1317 | 1412 | 1467 => down(Code::StoreBusy, ""),
+        // Deadlock, lock wait, a changed row, too long, NOWAIT, a metadata lock, a changed table,
+        // too many transactions at once.
+        1213 | 1205 | 1020 | 1969 | 3024 | 3572 | 1317 | 1412 | 1467 | 1637 => {
+            down(Code::StoreBusy, "")
+        }
         1146 | 1054 => broken(Code::SchemaMissing, "; run postbox migrate"),
         1044 => broken(
             Code::StoreBroken,
@@ -55,9 +59,20 @@ fn verdict(number: u16, said: &str) -> StoreError {
             Code::StoreBroken,
             "; grant it to the user of the outbox's url (postbox migrate --grants shows how)",
         ),
-        1040 | 1203 | 1226 => {
-            down(Code::StoreBusy, "; raise max_connections, or lower what others keep open")
+        1040 => down(Code::StoreBusy, "; raise max_connections, or lower what others keep open"),
+        1203 | 1226 => {
+            down(Code::StoreBusy, "; raise the limit of this account, or lower what others use")
         }
+        // A new session has nothing prepared.
+        1461 => down(
+            Code::StoreDown,
+            "; raise max_prepared_stmt_count, or lower what others keep prepared",
+        ),
+        1129 => down(
+            Code::StoreDown,
+            "; once the cause is mended, an administrator lets this host in again with TRUNCATE \
+             performance_schema.host_cache (MariaDB: FLUSH HOSTS)",
+        ),
         // After a failover the address leads to a server that only reads, for a while.
         1290 | 1836 | 1792 | 1223 | 3100 | 3101 => {
             down(Code::StoreDown, "; the server takes no writes now")
@@ -67,33 +82,52 @@ fn verdict(number: u16, said: &str) -> StoreError {
         }
         // Text that no utf8mb4 column can keep, or too much of it.
         1366 | 1406 | 3854 => broken(Code::BadEvent, ""),
-        // Shutdown, a killed or lost session, and what the server's disk or memory did.
-        1053
-        | 1077..=1080
-        | 1152
-        | 1158..=1161
-        | 1184
-        | 1927
-        | 2006
-        | 2013
-        | 3168
-        | 3169
-        | 4031
-        | 1021
-        | 1023
-        | 1026
-        | 1030
-        | 1037
-        | 1038
-        | 1041
-        | 1114
-        | 1135
-        | 1180
-        | 1188..=1190
-        | 1047
-        | 1206 => down(Code::StoreDown, ""),
+        number if passes(number) => down(Code::StoreDown, ""),
         _ => broken(Code::StoreBroken, ""),
     }
+}
+
+/// Tells whether a new session may do better, at once or in a while: after a shutdown, where the
+/// server is offline, where a session was killed, or lost or cannot make anew what it had prepared,
+/// and after what the server's disk or memory did, or what it did not expect of itself.
+fn passes(number: u16) -> bool {
+    matches!(
+        number,
+        1053
+            | 1042
+            | 1043
+            | 1077..=1080
+            | 1152
+            | 1158..=1161
+            | 1184
+            | 1243
+            | 1615
+            | 1815
+            | 1927
+            | 2006
+            | 2013
+            | 3032
+            | 3168
+            | 3169
+            | 4031
+            | 1021
+            | 1023
+            | 1026
+            | 1030
+            | 1037
+            | 1038
+            | 1041
+            | 1114
+            | 1135
+            | 1180
+            | 1188..=1190
+            | 1047
+            | 1206
+            | 1878
+            | 1..=5
+            | 20
+            | 23
+    )
 }
 
 #[cfg(test)]
@@ -126,6 +160,9 @@ mod tests {
         }
         for (number, code) in [
             (1040, Code::StoreBusy),
+            (1203, Code::StoreBusy),
+            (1226, Code::StoreBusy),
+            (1637, Code::StoreBusy),
             (1213, Code::StoreBusy),
             (1205, Code::StoreBusy),
             (1020, Code::StoreBusy),
@@ -133,6 +170,14 @@ mod tests {
             (1412, Code::StoreBusy),
             (1290, Code::StoreDown),
             (1836, Code::StoreDown),
+            (3, Code::StoreDown),
+            (1042, Code::StoreDown),
+            (1129, Code::StoreDown),
+            (1243, Code::StoreDown),
+            (1461, Code::StoreDown),
+            (1615, Code::StoreDown),
+            (1815, Code::StoreDown),
+            (3032, Code::StoreDown),
             (1053, Code::StoreDown),
             (2013, Code::StoreDown),
         ] {

@@ -1,5 +1,8 @@
 //! How a connection is made: which settings, verified, and which servers are refused.
 //!
+//! The settings come with the first word of a session. Asked for later, they would outlive it
+//! behind a pooler, in a session of somebody else's whose commits then wait for no disk.
+//!
 //! A commit first asks something, because PostgreSQL answers the commit of an aborted transaction
 //! with a rollback and no error.
 
@@ -21,9 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The oldest version that has what the statements need.
 const OLDEST: i32 = 130_000;
 
-/// What every connection is set to. A plan that was right for an empty table must be right for a
-/// full one, so plans are made once and only from indexes.
-const SETTINGS: [(&str, &str); 13] = [
+/// What every session is set to. A plan that was right for an empty table must be right for a full
+/// one, so plans are made once and only from indexes.
+const SETTINGS: [(&str, &str); 12] = [
     ("default_transaction_isolation", "read committed"),
     ("default_transaction_read_only", "off"),
     ("statement_timeout", "10s"),
@@ -36,8 +39,9 @@ const SETTINGS: [(&str, &str); 13] = [
     ("enable_hashjoin", "off"),
     ("enable_mergejoin", "off"),
     ("jit", "off"),
-    ("synchronous_commit", ""),
 ];
+/// What a session is set to whose commits wait for no disk. Others wait as the server says.
+const QUICK: (&str, &str) = ("synchronous_commit", "off");
 
 /// Reads the address.
 pub(super) fn options(url: &str) -> Result<PgConnectOptions, StoreError> {
@@ -117,8 +121,14 @@ async fn connect(
     commit: Commit,
 ) -> Result<(PgConnection, Identity), Fault> {
     let connecting = tokio::time::timeout(PATIENCE, async {
-        let mut conn = options.connect().await.map_err(|error| unreached(options, error))?;
-        prepare(&mut conn, commit).await?;
+        let settings: Vec<_> = match commit {
+            Commit::Quick => SETTINGS.into_iter().chain([QUICK]).collect(),
+            Commit::Sure => SETTINGS.to_vec(),
+        };
+        // Behind what the address asks for, so that they prevail.
+        let asked = options.clone().options(settings.iter().copied());
+        let mut conn = asked.connect().await.map_err(|error| unreached(options, error))?;
+        verify(&mut conn, &settings).await?;
         let server = identity(&mut conn).await?;
         Ok((conn, server))
     });
@@ -143,50 +153,54 @@ fn unreached(options: &PgConnectOptions, error: sqlx::Error) -> Fault {
     }
 }
 
-/// Reads which server it is: by its start, after which commits that did not wait for the disk may
-/// be lost, and by its line of history, where that can be had.
+/// Reads which server it is: by its start, and by its statistics, which it throws away when one of
+/// its processes has died and all begin anew; after either, commits that did not wait for the disk
+/// may be lost. And by its line of history.
 async fn identity(conn: &mut PgConnection) -> Result<Identity, Fault> {
     let start = "SELECT extract(epoch FROM pg_postmaster_start_time())::bigint";
     let row = sqlx::query(start).persistent(false).fetch_one(&mut *conn).await?;
     let started: i64 = row.try_get(0)?;
-    let line = "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)";
-    let name = match sqlx::query(line).persistent(false).fetch_one(conn).await {
-        Ok(row) => row.try_get(0)?,
-        // A service that is not allowed to tell.
-        Err(sqlx::Error::Database(error))
-            if matches!(error.code().as_deref(), Some("42501" | "42883" | "0A000")) =>
-        {
-            String::new()
-        }
-        Err(error) => return Err(error.into()),
-    };
-    Ok(Identity { name, started })
+    let line = told(conn, "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)").await?;
+    // Before PostgreSQL 15 a process of its own tells it, which may not answer.
+    let since = "SET LOCAL statement_timeout = '2s'; \
+                 SELECT coalesce(extract(epoch FROM stats_reset)::text, '') FROM pg_stat_bgwriter";
+    let since = told(conn, since).await?;
+    Ok(Identity { name: format!("{line} {since}"), started })
 }
 
-async fn prepare(conn: &mut PgConnection, commit: Commit) -> Result<(), Fault> {
+/// Reads what a service may not be allowed to tell, or not know.
+async fn told(conn: &mut PgConnection, ask: &'static str) -> Result<String, Fault> {
+    match sqlx::raw_sql(ask).fetch_one(conn).await {
+        Ok(row) => Ok(row.try_get(0)?),
+        Err(sqlx::Error::Database(error))
+            if matches!(
+                error.code().as_deref(),
+                Some("42501" | "42883" | "42P01" | "0A000" | "57014")
+            ) =>
+        {
+            Ok(String::new())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Refuses a server that no outbox works with, and one that keeps a session otherwise than asked.
+async fn verify(conn: &mut PgConnection, settings: &[(&str, &str)]) -> Result<(), Fault> {
     let row = sqlx::query(
         "SELECT current_setting('server_version_num')::int, version(), pg_is_in_recovery(), \
-         current_setting('synchronous_commit')",
-    )
-    .fetch_one(&mut *conn)
-    .await?;
+         ARRAY(SELECT current_setting(name) FROM unnest($1::text[]) \
+         WITH ORDINALITY AS asked (name, place) ORDER BY place)",
+    );
+    let names: Vec<&str> = settings.iter().map(|(name, _)| *name).collect();
+    let row = row.persistent(false).bind(names).fetch_one(conn).await?;
     refuse(row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)?;
-    let usual: String = row.try_get(3)?;
-    let wanted = SETTINGS.map(|(name, value)| match (name, commit) {
-        ("synchronous_commit", Commit::Quick) => "off",
-        ("synchronous_commit", Commit::Sure) => &usual,
-        _ => value,
-    });
-    // All at once: a service that comes and goes asks once, and not as often as there are settings.
-    let set = "SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) \
-               WITH ORDINALITY AS wanted (name, value, place) ORDER BY place";
-    let set = sqlx::query(set).persistent(false).bind(SETTINGS.map(|(name, _)| name));
-    let rows = set.bind(wanted).fetch_all(conn).await?;
-    for ((name, _), (value, row)) in SETTINGS.iter().zip(wanted.iter().zip(rows)) {
-        let now: String = row.try_get(0)?;
-        if now != *value {
-            let detail = format!("the server keeps {name} at {now} though {value} was asked for");
-            return Err(broken(detail));
+    let kept: Vec<String> = row.try_get(3)?;
+    for ((name, wanted), now) in settings.iter().zip(kept) {
+        if now != *wanted {
+            return Err(broken(format!(
+                "the server keeps {name} at {now} though {wanted} was asked for; the relay needs \
+                 sessions of its own: a pooler in between must be gone around"
+            )));
         }
     }
     Ok(())
@@ -211,6 +225,9 @@ fn refuse(number: i32, version: &str, standby: bool) -> Result<(), StoreError> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
     use super::*;
 
     #[test]
@@ -233,16 +250,39 @@ mod tests {
         assert!(said.contains("the database is missing at the end of the url"), "{said}");
     }
 
-    #[tokio::test]
-    async fn a_server_of_another_kind_is_called_that() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    /// Answers one session with these bytes, once it has spoken.
+    fn answers(bytes: impl Into<Vec<u8>>) -> (std::thread::JoinHandle<TcpStream>, u16) {
+        let (listener, bytes) = (TcpListener::bind("127.0.0.1:0").unwrap(), bytes.into());
         let port = listener.local_addr().unwrap().port();
-        let greeting = std::thread::spawn(move || {
+        let answering = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            // How MySQL begins: the length of its greeting.
-            std::io::Write::write_all(&mut stream, b"K\0\0\0\x0a8.0.40\0").unwrap();
+            assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+            stream.write_all(&bytes).unwrap();
             stream
         });
+        (answering, port)
+    }
+
+    #[tokio::test]
+    async fn a_pooler_that_takes_no_settings_is_refused_with_the_way_around_it() {
+        let fields = "SFATAL\0VFATAL\0C08P01\0Munsupported startup parameter in options: jit\0\0";
+        let length = u32::try_from(fields.len() + 4).unwrap().to_be_bytes();
+        let (answering, port) = answers([b"E", &length[..], fields.as_bytes()].concat());
+        let url = format!("postgres://me@127.0.0.1:{port}/orders?sslmode=disable");
+        let Err(fault) = connect(&options(&url).unwrap(), Commit::Quick).await else {
+            panic!("it was taken")
+        };
+        let Fault::Sql(error) = fault else { panic!("{fault}") };
+        let StoreError::Broken(cause) = judge(&error) else { panic!("{error}") };
+        let said = cause.to_string();
+        assert!(said.contains("in options: jit") && said.contains("go around"), "{said}");
+        answering.join().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_server_of_another_kind_is_called_that() {
+        // How MySQL begins: the length of its greeting.
+        let (greeting, port) = answers(*b"K\0\0\0\x0a8.0.40\0");
         let options = options(&format!("postgres://me@127.0.0.1:{port}/orders")).unwrap();
         let Err(fault) = connect(&options, Commit::Sure).await else { panic!("it is no server") };
         let said = fault.to_string();

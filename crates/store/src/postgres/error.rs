@@ -50,14 +50,28 @@ fn verdict(state: &str, said: &str) -> StoreError {
             "; grant it to the user of the outbox's url (postbox migrate --grants shows how)",
         ),
         "53300" => down(Code::StoreBusy, "; raise max_connections, or lower what others keep open"),
+        // What PgBouncer says to the settings of a session.
+        "08P01" if said.starts_with("unsupported startup parameter") => broken(
+            Code::StoreBroken,
+            "; the relay needs sessions of its own: go around the pooler, to the server itself",
+        ),
+        "42704" if said.contains("configuration parameter") => {
+            broken(Code::StoreBroken, "; an outbox needs PostgreSQL 13 or newer")
+        }
         // After a failover the address leads to a standby for a while.
         "25006" => down(Code::StoreDown, "; the server takes no writes now"),
         // Whoever slept in a transaction is cut off by the server, and may come back.
         "25P03" | "25P04" => down(Code::StoreDown, ""),
         // Text that no UTF-8 database can keep.
         "22021" => broken(Code::BadEvent, ""),
-        // Connections, resources, shutdown, and what the server's disk or memory did.
-        state if ["08", "53", "57", "58"].iter().any(|class| state.starts_with(class)) => {
+        "XX001" | "XX002" => {
+            broken(Code::StoreBroken, "; the data or an index of this database is damaged")
+        }
+        // A session that lost what it had prepared.
+        "26000" => down(Code::StoreDown, ""),
+        // Connections, resources, shutdown, what the server's disk or memory did, and what it did
+        // not expect, such as a table that another session just changed.
+        state if ["08", "53", "57", "58", "XX"].iter().any(|class| state.starts_with(class)) => {
             down(Code::StoreDown, "")
         }
         _ => broken(Code::StoreBroken, ""),
@@ -75,12 +89,25 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_takes_no_settings_says_what_is_needed() {
+        let pooler = verdict("08P01", "unsupported startup parameter: options");
+        assert!(matches!(&pooler, StoreError::Broken(_)), "{pooler}");
+        assert!(pooler.to_string().contains("go around the pooler"), "{pooler}");
+        let old = verdict("42704", "unrecognized configuration parameter \"plan_cache_mode\"");
+        assert!(old.to_string().contains("PostgreSQL 13 or newer"), "{old}");
+        let other = verdict("08P01", "invalid message");
+        assert!(matches!(&other, StoreError::Down(_)), "{other}");
+    }
+
+    #[test]
     fn what_a_person_must_mend_is_broken_and_the_rest_may_be_asked_again() {
         for (state, code) in [
             ("42P01", Code::SchemaMissing),
             ("28P01", Code::StoreBroken),
             ("3D000", Code::StoreBroken),
             ("22021", Code::BadEvent),
+            ("XX001", Code::StoreBroken),
+            ("XX002", Code::StoreBroken),
         ] {
             let StoreError::Broken(cause) = verdict(state, "") else { panic!("{state}") };
             assert_eq!(cause.code, code, "{state}");
@@ -91,8 +118,15 @@ mod tests {
             ("25006", Code::StoreDown),
             ("25P03", Code::StoreDown),
             ("25P04", Code::StoreDown),
+            ("26000", Code::StoreDown),
+            ("53100", Code::StoreDown),
+            ("53200", Code::StoreDown),
+            ("53400", Code::StoreDown),
+            ("57014", Code::StoreBusy),
             ("57P01", Code::StoreDown),
+            ("57P02", Code::StoreDown),
             ("57P03", Code::StoreDown),
+            ("XX000", Code::StoreDown),
         ] {
             let StoreError::Down(cause) = verdict(state, "") else { panic!("{state}") };
             assert_eq!(cause.code, code, "{state}");

@@ -153,9 +153,9 @@ impl<D: Dialect> Base<D> {
         self.sure.forget();
     }
 
-    /// Learns which server answers. After a failover it is another one, which may have lost the
-    /// newest commits and draw their numbers again: nothing that is remembered holds there. Returns
-    /// the count of the servers that were met.
+    /// Learns which server answers. After a failover or a crash it is another one, which may have
+    /// lost the newest commits and draw their numbers again: nothing that is remembered holds there.
+    /// Returns the count of the servers that were met.
     pub(super) fn meet(&self, server: Identity) -> Result<u64, StoreError> {
         let mut met = self.met.lock().expect("nothing panics while the name is open");
         let same = met.as_ref().is_none_or(|met| met.is(&server));
@@ -226,7 +226,8 @@ impl<D: Dialect> Base<D> {
 
 /// Makes the answer to work that is about another server than the one that answers.
 pub(super) fn another_server() -> StoreError {
-    let detail = "the address leads to another server than before; what was in hand is let go";
+    let detail = "the address leads to another server than before, or to one that was restarted or \
+                  has crashed; what was in hand is let go";
     StoreError::Down(Cause::new(Code::StoreDown, detail))
 }
 

@@ -3,9 +3,10 @@
 /// How many seconds two readings of one start may be apart, where it is reckoned from a clock.
 const APART: u64 = 2;
 
-/// What tells a server from every other one, and from itself before a restart.
+/// What tells a server from every other one, and from itself before a restart or a crash.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
+    /// Whatever it tells of itself that stays as it is while it runs.
     pub(crate) name: String,
     /// When it started, in seconds since 1970 by its own clock.
     pub(crate) started: i64,
