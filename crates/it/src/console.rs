@@ -94,11 +94,8 @@ pub async fn serve(site: &Site, destination: &str, token: &str) -> Result<(Socke
     std::fs::write(&config, text)?;
     let config = config.to_str().context("a temporary folder has a plain name")?;
     let mut relay = Process::start(folder, "console", &["run", "-c", config])?;
-    relay.says("console at http://", PATIENCE).await?;
-    let log = relay.log();
-    let said = log.split("console at http://").nth(1).and_then(|rest| rest.split('/').next());
-    let address = said.and_then(|address| address.parse().ok());
-    Ok((address.with_context(|| format!("no console address in:\n{log}"))?, relay))
+    let address = relay.console(PATIENCE).await?;
+    Ok((address, relay))
 }
 
 fn moody(relents: Arc<AtomicBool>) -> Habit {

@@ -42,14 +42,15 @@ pub struct Journey {
 impl Journey {
     /// Goes all the way while the relay is killed twice and the broker once, and the consumer once
     /// where its group stays in order then; fails if the effects are not exactly those of the
-    /// events, or those of a key out of order. `sink` has the lines of the relay's sink.
-    pub async fn go(&self, quay: &dyn Quay, sink: &str) -> Result<()> {
+    /// events, or those of a key out of order.
+    pub async fn go(&self, quay: &dyn Quay) -> Result<()> {
         let server = Instance::start(self.database)?;
         let site = Arc::new(Site::on(&server.url, PATIENCE).await?);
         let topic = quay.topic(GROUP).await?;
         let stock = Stock::new().await?;
         let rules = Rules { lease: "6s", timeout: "2500ms", ..Rules::default() };
-        let relay = |name: &str| site.relay_to(name, sink, "*", &rules);
+        let sink = quay.lines();
+        let relay = |name: &str| site.relay_to(name, &sink, "*", &rules);
 
         let producing = self.produce(&site, &topic);
         let mut consumer = stock.consume(feed(quay, &topic).await?);

@@ -1,6 +1,7 @@
 //! The real binary as a child process: started, signalled, listened to, and gone at the end.
 
 use std::fs::File;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -84,6 +85,15 @@ impl Process {
             tokio::time::sleep(LOOK).await;
         }
         Ok(())
+    }
+
+    /// Waits until it has a console; returns where that listens.
+    pub async fn console(&mut self, at_most: Duration) -> Result<SocketAddr> {
+        const SAYS: &str = "console at http://";
+        self.says(SAYS, at_most).await?;
+        let log = self.log();
+        let address = log.split(SAYS).nth(1).and_then(|rest| rest.split('/').next());
+        Ok(address.context("a console has an address")?.parse()?)
     }
 
     /// Waits for its end.

@@ -13,6 +13,7 @@ pub mod rocketmq_fleet;
 mod rocketmq_pull;
 pub mod rocketmq_remoting;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -31,6 +32,10 @@ pub const WRONG: &str = "c4n4ry-of-a-stranger-0123456789";
 pub trait Quay: Send + Sync {
     /// Says how the broker differs.
     fn traits(&self) -> Traits;
+    /// Returns where a sink connects to first.
+    fn address(&self) -> Result<SocketAddr>;
+    /// Returns the lines of a relay's sink to it.
+    fn lines(&self) -> String;
     /// Returns the secrets that let us in. They may stand in no cause.
     fn secrets(&self) -> Vec<String> {
         Vec::new()
@@ -63,7 +68,13 @@ pub trait Quay: Send + Sync {
     /// Stops its process in the midst of whatever it does (SIGSTOP), or lets it go on. Only of a
     /// broker of one's own.
     async fn pause(&self, paused: bool) -> Result<()>;
-    /// Kills it (SIGKILL) and starts it again on what it left; returns when it answers. Only of a
-    /// broker of one's own.
-    async fn restart(&self) -> Result<()>;
+    /// Kills it (SIGKILL); returns when it is gone. Only of a broker of one's own.
+    async fn kill(&self) -> Result<()>;
+    /// Starts a killed one again on what it left; returns when it answers.
+    async fn revive(&self) -> Result<()>;
+    /// Kills it and starts it again.
+    async fn restart(&self) -> Result<()> {
+        self.kill().await?;
+        self.revive().await
+    }
 }

@@ -29,12 +29,14 @@ pub struct Rules {
     pub route: &'static str,
     /// The lines of `[policy]`.
     pub policy: &'static str,
+    /// The lines of `[admin]`.
+    pub admin: &'static str,
 }
 
 impl Default for Rules {
     fn default() -> Rules {
-        let policy = "backoff = \"200ms\"";
-        Rules { lease: "2s", timeout: "900ms", outbox: "", route: "", policy }
+        let (policy, admin) = ("backoff = \"200ms\"", "off = true");
+        Rules { lease: "2s", timeout: "900ms", outbox: "", route: "", policy, admin }
     }
 }
 
@@ -130,14 +132,14 @@ impl Site {
 }
 
 fn config_of(url: &str, sink: &str, topic: &str, rules: &Rules) -> Result<String> {
-    let Rules { lease, timeout, outbox, route, policy } = rules;
+    let Rules { lease, timeout, outbox, route, policy, admin } = rules;
     let mut text = String::new();
     writeln!(text, "[outbox.orders]\nurl = \"{url}\"")?;
     writeln!(text, "lease = \"{lease}\"\nidle = \"200ms\"\n{outbox}")?;
     writeln!(text, "[sink.stock]\n{sink}\ntimeout = \"{timeout}\"")?;
     writeln!(text, "[[route]]\ntopic = \"{topic}\"\nsink = \"stock\"\n{route}")?;
     writeln!(text, "[policy]\nrest = \"200ms\"\n{policy}")?;
-    writeln!(text, "[admin]\noff = true")?;
+    writeln!(text, "[admin]\n{admin}")?;
     Ok(text)
 }
 

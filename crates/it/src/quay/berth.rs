@@ -51,13 +51,14 @@ impl Berth {
         self.instance()?.pause(paused)
     }
 
-    /// Kills it and starts it again; returns when it answers a sink.
-    pub(super) async fn restart(&self, sink: &dyn Sink) -> Result<()> {
-        {
-            let mut instance = self.instance()?;
-            instance.kill()?;
-            instance.revive()?;
-        }
+    /// Kills it; returns when it is gone.
+    pub(super) fn kill(&self) -> Result<()> {
+        self.instance()?.kill()
+    }
+
+    /// Starts it again; returns when it answers a sink.
+    pub(super) async fn revive(&self, sink: &dyn Sink) -> Result<()> {
+        self.instance()?.revive()?;
         self.answers(sink).await
     }
 

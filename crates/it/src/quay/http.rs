@@ -68,15 +68,6 @@ impl HttpQuay {
         Ok(HttpQuay { address, _port: port, mode, desks, server })
     }
 
-    /// Returns the lines of a relay's sink to it.
-    pub fn lines(&self) -> String {
-        let address = self.address;
-        format!(
-            "kind = \"http\"\nurl = \"http://{address}/events\"\nallow_private = true\n\
-             secrets = [\"{SECRET}\"]"
-        )
-    }
-
     fn sink_to(&self, address: SocketAddr, secret: &str, manner: Manner) -> Result<Arc<dyn Sink>> {
         let options = Options {
             mode: self.mode,
@@ -91,7 +82,7 @@ impl HttpQuay {
         Ok(Arc::new(Http::new(options).map_err(anyhow::Error::msg)?))
     }
 
-    fn kill(&self) {
+    fn end(&self) {
         let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(server) = server {
             server.shutdown_background();
@@ -101,7 +92,7 @@ impl HttpQuay {
 
 impl Drop for HttpQuay {
     fn drop(&mut self) {
-        self.kill();
+        self.end();
     }
 }
 
@@ -109,6 +100,18 @@ impl Drop for HttpQuay {
 impl Quay for HttpQuay {
     fn traits(&self) -> Traits {
         TRAITS
+    }
+
+    fn address(&self) -> Result<SocketAddr> {
+        Ok(self.address)
+    }
+
+    fn lines(&self) -> String {
+        let address = self.address;
+        format!(
+            "kind = \"http\"\nurl = \"http://{address}/events\"\nallow_private = true\n\
+             secrets = [\"{SECRET}\"]"
+        )
     }
 
     fn secrets(&self) -> Vec<String> {
@@ -180,8 +183,12 @@ impl Quay for HttpQuay {
         Ok(())
     }
 
-    async fn restart(&self) -> Result<()> {
-        self.kill();
+    async fn kill(&self) -> Result<()> {
+        self.end();
+        Ok(())
+    }
+
+    async fn revive(&self) -> Result<()> {
         let until = Instant::now() + Duration::from_secs(10);
         // The port is free once the last of the dead server is gone.
         let listener = loop {

@@ -189,6 +189,14 @@ impl Quay for KafkaQuay {
         TRAITS
     }
 
+    fn address(&self) -> Result<SocketAddr> {
+        Ok(self.url.trim_start_matches("kafka://").parse()?)
+    }
+
+    fn lines(&self) -> String {
+        format!("kind = \"kafka\"\nurl = \"{}\"", self.url)
+    }
+
     fn secrets(&self) -> Vec<String> {
         vec![self.password.clone()]
     }
@@ -234,7 +242,11 @@ impl Quay for KafkaQuay {
         self.berth.pause(paused)
     }
 
-    async fn restart(&self) -> Result<()> {
-        self.berth.restart(&*self.sink(Berth::asking()).await?).await
+    async fn kill(&self) -> Result<()> {
+        self.berth.kill()
+    }
+
+    async fn revive(&self) -> Result<()> {
+        self.berth.revive(&*self.sink(Berth::asking()).await?).await
     }
 }

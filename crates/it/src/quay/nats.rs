@@ -98,6 +98,14 @@ impl Quay for NatsQuay {
         TRAITS
     }
 
+    fn address(&self) -> Result<SocketAddr> {
+        Ok(self.address)
+    }
+
+    fn lines(&self) -> String {
+        format!("kind = \"nats\"\nurl = \"{}\"", self.url)
+    }
+
     fn secrets(&self) -> Vec<String> {
         vec![PASSWORD.to_owned()]
     }
@@ -139,7 +147,11 @@ impl Quay for NatsQuay {
         self.berth.pause(paused)
     }
 
-    async fn restart(&self) -> Result<()> {
-        self.berth.restart(&*self.sink(Berth::asking()).await?).await
+    async fn kill(&self) -> Result<()> {
+        self.berth.kill()
+    }
+
+    async fn revive(&self) -> Result<()> {
+        self.berth.revive(&*self.sink(Berth::asking()).await?).await
     }
 }

@@ -117,12 +117,6 @@ impl RabbitMqQuay {
         Ok(String::from_utf8_lossy(&done.stdout).into_owned())
     }
 
-    /// Returns where it listens.
-    pub fn address(&self) -> Result<SocketAddr> {
-        let url: Url = self.url.parse()?;
-        Ok((Ipv4Addr::LOCALHOST, url.port().context("a port")?).into())
-    }
-
     /// Waits until it answers.
     async fn answers(&self) -> Result<()> {
         let (until, sink) = (Instant::now() + PATIENCE, RabbitMq::new(self.options(manner())));
@@ -157,6 +151,19 @@ fn manner() -> Manner {
 impl Quay for RabbitMqQuay {
     fn traits(&self) -> Traits {
         TRAITS
+    }
+
+    fn address(&self) -> Result<SocketAddr> {
+        let url: Url = self.url.parse()?;
+        Ok((Ipv4Addr::LOCALHOST, url.port().context("a port")?).into())
+    }
+
+    fn lines(&self) -> String {
+        let RabbitMqQuay { url, exchange, management, .. } = self;
+        format!(
+            "kind = \"rabbitmq\"\nurl = \"{url}\"\nexchange = \"{exchange}\"\n\
+             management = \"{management}\""
+        )
     }
 
     fn secrets(&self) -> Vec<String> {
@@ -225,13 +232,13 @@ impl Quay for RabbitMqQuay {
     /// Kills it when it has written down which quorum queues there are. It does so by itself half a
     /// second after one was declared; killed before, it confirms events and forgets them with their
     /// queue.
-    async fn restart(&self) -> Result<()> {
+    async fn kill(&self) -> Result<()> {
         self.call("dets sync [ra_directory_reverse]")?;
-        {
-            let mut instance = self.instance()?;
-            instance.kill()?;
-            instance.revive()?;
-        }
+        self.instance()?.kill()
+    }
+
+    async fn revive(&self) -> Result<()> {
+        self.instance()?.revive()?;
         self.answers().await
     }
 }

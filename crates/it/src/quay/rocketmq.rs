@@ -232,13 +232,6 @@ impl RocketMqQuay {
         Ok(())
     }
 
-    /// Returns where its proxy listens.
-    pub fn address(&self) -> Result<SocketAddr> {
-        let rest = self.access.url.trim_start_matches("rocketmq://");
-        let host = rest.split('?').next().context("a host")?;
-        Ok(host.parse()?)
-    }
-
     /// Waits until an event can be published.
     pub(super) async fn answers(&self) -> Result<()> {
         const TOPIC: &str = "quay-answers";
@@ -287,6 +280,17 @@ impl RocketMqQuay {
 impl Quay for RocketMqQuay {
     fn traits(&self) -> Traits {
         TRAITS
+    }
+
+    /// Returns where its proxy listens.
+    fn address(&self) -> Result<SocketAddr> {
+        let rest = self.access.url.trim_start_matches("rocketmq://");
+        let host = rest.split('?').next().context("a host")?;
+        Ok(host.parse()?)
+    }
+
+    fn lines(&self) -> String {
+        format!("kind = \"rocketmq\"\nurl = \"{}\"", self.access.url)
     }
 
     fn secrets(&self) -> Vec<String> {
@@ -358,12 +362,12 @@ impl Quay for RocketMqQuay {
         self.instance()?.pause(paused)
     }
 
-    async fn restart(&self) -> Result<()> {
-        {
-            let mut instance = self.instance()?;
-            instance.kill()?;
-            instance.revive()?;
-        }
+    async fn kill(&self) -> Result<()> {
+        self.instance()?.kill()
+    }
+
+    async fn revive(&self) -> Result<()> {
+        self.instance()?.revive()?;
         self.answers().await
     }
 }

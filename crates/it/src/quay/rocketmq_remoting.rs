@@ -1,6 +1,7 @@
 //! RocketMQ without a proxy on the way of events: they go to the broker itself. What is consumed
 //! comes through the proxy all the same, where there is one.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -119,6 +120,15 @@ impl Quay for RemotingQuay {
         REMOTING_TRAITS
     }
 
+    /// Returns where its name server listens.
+    fn address(&self) -> Result<SocketAddr> {
+        Ok(self.whole.names.address.parse()?)
+    }
+
+    fn lines(&self) -> String {
+        format!("kind = \"rocketmq\"\nurl = \"{}\"", self.url())
+    }
+
     fn secrets(&self) -> Vec<String> {
         self.whole.secrets()
     }
@@ -167,7 +177,11 @@ impl Quay for RemotingQuay {
         self.whole.pause(paused).await
     }
 
-    async fn restart(&self) -> Result<()> {
-        self.whole.restart().await
+    async fn kill(&self) -> Result<()> {
+        self.whole.kill().await
+    }
+
+    async fn revive(&self) -> Result<()> {
+        self.whole.revive().await
     }
 }

@@ -5,6 +5,7 @@ mod http;
 mod journey;
 mod kafka;
 mod nats;
+mod outage;
 mod rabbitmq;
 mod redis;
 mod rocketmq;

@@ -77,10 +77,8 @@ async fn start(folder: &Path, destination: &str) -> (Process, SocketAddr) {
     );
     std::fs::write(folder.join("postbox.toml"), text).unwrap();
     let mut relay = Process::start(folder, "relay", &["run", "-c", "postbox.toml"]).unwrap();
-    relay.says("console at http://", PATIENCE).await.unwrap();
-    let log = relay.log();
-    let (_, rest) = log.split_once("console at http://").unwrap();
-    (relay, rest.split('/').next().unwrap().parse().unwrap())
+    let console = relay.console(PATIENCE).await.unwrap();
+    (relay, console)
 }
 
 /// Waits until the metrics page has a line.

@@ -30,7 +30,7 @@ use backlog::Backlog;
 use pier::Pier;
 
 /// Every broker, as it is named when it is asked for, and how many events each drain has, unless it
-/// is said: enough for seconds, so that neither the start nor one stall decides.
+/// is said: enough for a while, so that neither the start nor one stall decides.
 const BROKERS: [(&str, usize); 6] = [
     ("rocketmq", 50_000),
     ("kafka", 300_000),
@@ -42,6 +42,11 @@ const BROKERS: [(&str, usize); 6] = [
 
 /// How long one drain may take.
 const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Returns how many events each drain of a broker has, if it is one.
+pub(crate) fn usual(name: &str) -> Option<usize> {
+    BROKERS.iter().find(|(known, _)| *known == name).map(|(_, events)| *events)
+}
 
 /// Measures every broker that is named, or all.
 pub(crate) async fn measure(names: &[String], events: Option<usize>) -> Result<Report> {
@@ -58,8 +63,7 @@ pub(crate) async fn measure(names: &[String], events: Option<usize>) -> Result<R
             "http" => Box::new(http::Receiver::start()?),
             other => bail!("{other:?} is no broker; there are {}", all.join(", ")),
         };
-        let usual = BROKERS.iter().find(|(known, _)| known == name).map(|(_, events)| *events);
-        let events = events.or(usual).with_context(|| name.clone())?;
+        let events = events.or_else(|| usual(name)).with_context(|| name.clone())?;
         let backlog = Backlog { bed: &bed, events };
         let run = Run { pier: &*pier, name, backlog, sink: pier.sink().await? };
         run.measure(&mut report).await.with_context(|| name.clone())?;

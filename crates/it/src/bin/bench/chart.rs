@@ -77,7 +77,7 @@ fn tables(page: &str) -> Vec<(&'static str, Vec<Ratio>)> {
 /// Returns the picture that a ratio belongs to.
 fn shown_in(ratio: &Ratio) -> Option<&'static str> {
     let (server, _) = split(&ratio.name)?;
-    Some(if crate::brokers::NAMES.contains(&server) { BROKERS } else { server })
+    Some(if crate::brokers::usual(server).is_some() { BROKERS } else { server })
 }
 
 /// Reads a row of a table: the name in its first cell, the ratio in the fourth, and after that

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use broker::manner::{Manner, Subscription};
 use event::{Event, EventId, Listed, Status};
-use it::quay::{Quay, kafka, nats, redis};
+use it::quay::{Quay, kafka, nats, rabbitmq, redis, rocketmq};
 use it::site::{Rules, Site};
 use tokio::time::{Instant, sleep};
 
@@ -12,24 +12,31 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(200);
 
 #[tokio::test]
+async fn on_rocketmq() {
+    wait_for_consumers(&rocketmq::shared().await).await;
+}
+
+#[tokio::test]
 async fn on_kafka() {
-    let quay = kafka::shared().await;
-    wait_for_consumers(&quay, &format!("kind = \"kafka\"\nurl = \"{}\"", quay.url)).await;
+    wait_for_consumers(&kafka::shared().await).await;
+}
+
+#[tokio::test]
+async fn on_rabbitmq() {
+    wait_for_consumers(&rabbitmq::shared().await).await;
 }
 
 #[tokio::test]
 async fn on_nats() {
-    let quay = nats::shared().await;
-    wait_for_consumers(&quay, &format!("kind = \"nats\"\nurl = \"{}\"", quay.url)).await;
+    wait_for_consumers(&nats::shared().await).await;
 }
 
 #[tokio::test]
 async fn on_redis() {
-    let quay = redis::shared().await;
-    wait_for_consumers(&quay, &format!("kind = \"redis\"\nurl = \"{}\"", quay.url)).await;
+    wait_for_consumers(&redis::shared().await).await;
 }
 
-async fn wait_for_consumers(quay: &dyn Quay, sink: &str) {
+async fn wait_for_consumers(quay: &dyn Quay) {
     let group = format!("group-{}", EventId::new());
     let topic = quay.topic(&group).await.unwrap();
     let events = |count: usize| -> Vec<Event> {
@@ -52,7 +59,7 @@ async fn wait_for_consumers(quay: &dyn Quay, sink: &str) {
 
     let site = Site::new().await.unwrap();
     let rules = Rules { route: "lag_limit = 10", timeout: "5s", lease: "15s", ..Rules::default() };
-    let mut relay = site.relay_to("relay", sink, &topic, &rules).unwrap();
+    let mut relay = site.relay_to("relay", &quay.lines(), &topic, &rules).unwrap();
     // What is put before the first look may pass.
     while !relay.log().contains("consumers-behind") {
         site.outbox.put(&events(1), None).await.unwrap();
