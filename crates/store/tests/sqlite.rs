@@ -369,6 +369,13 @@ async fn the_view_shows_every_row_under_the_names_that_people_know() {
             row("Sent", "SENT", 1, None, Some("b-1")),
         ]
     );
+    let due = "SELECT event_id, next_attempt_at FROM outbox_events ORDER BY event_id";
+    let due = sqlx::query_as::<_, (String, Option<i64>)>(due).fetch_all(&mut conn).await.unwrap();
+    let page = Page { limit: 10, ..Page::default() };
+    let mut listed = relay.catalog().find(&Filter::default(), &page).await.unwrap().events;
+    listed.sort_by_key(|one| one.event.id);
+    let told = listed.iter().map(|one| (one.event.id.to_string(), one.next_attempt.map(|at| at.0)));
+    assert_eq!(due, told.collect::<Vec<_>>(), "the catalog says the same");
 }
 
 #[tokio::test]

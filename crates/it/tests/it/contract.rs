@@ -45,6 +45,8 @@ mod opened;
 mod plans;
 mod refusals;
 mod sharing;
+mod unnamed;
+mod view;
 
 mod memory {
     it::contract!(it::ground::memory);

@@ -1,12 +1,15 @@
 -- Reads which new later rows of each shard are due before a place, in the order in which they
 -- became so.
 -- $1 shards, $2 their newest numbers that are not new, $3 due times and $4 numbers: what comes up
--- to there; $5 shards, $6 transactions, $7 from where their end shows more.
+-- to there; $5 shards, $6 transactions, $7 whether any that is as new counts as well, $8
+-- from where their end shows more.
 -- Index: the primary key of the later table. Locks nothing.
 WITH late AS MATERIALIZED (
     SELECT open.shard, min(open.newest) AS newest
-    FROM unnest($5::smallint[], $6::text[], $7::bigint[]) AS open (shard, xid, newest)
-    WHERE pg_visible_in_snapshot(open.xid::xid8, pg_current_snapshot())
+    FROM unnest($5::smallint[], $6::text[], $7::boolean[], $8::bigint[])
+        AS open (shard, xid, wide, newest)
+    WHERE CASE WHEN open.wide THEN open.xid::xid8 < pg_snapshot_xmax(pg_current_snapshot())
+        ELSE pg_visible_in_snapshot(open.xid::xid8, pg_current_snapshot()) END
     GROUP BY open.shard
 ),
 want AS MATERIALIZED (

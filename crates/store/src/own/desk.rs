@@ -7,7 +7,7 @@ use event::{Address, Claim, Fence, Hand, Millis, Moment, Order, Outcome, Shelf, 
 
 use super::Passed;
 use super::below::{Below, Lag};
-use super::sight::{Late, Sight};
+use super::sight::{Late, Mark, Sight};
 use crate::Lane;
 
 /// What a later row in flight had behind it when it was claimed.
@@ -37,6 +37,8 @@ pub(crate) struct Desk {
     pub(crate) heard: u64,
     /// How many bytes of payload a row had at the last claim, about; the most before there was one.
     pub(crate) weight: usize,
+    /// What the newest look told of the numbers of hot rows, where snapshots tell who is open.
+    pub(crate) mark: Mark,
     /// The parts by shard.
     parts: Vec<Option<Box<Part>>>,
 }
@@ -118,6 +120,7 @@ impl Desk {
             mixed: false,
             heard: 0,
             weight: usize::MAX,
+            mark: Mark::default(),
             parts: Vec::new(),
         }
     }
@@ -153,6 +156,7 @@ impl Desk {
     pub(crate) fn forget(&mut self) {
         self.parts.clear();
         self.seen = None;
+        self.mark = Mark::default();
     }
 
     /// Tells whether a claim has outlived its lease.

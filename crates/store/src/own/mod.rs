@@ -18,4 +18,4 @@ pub(crate) use self::look::{Look, May};
 pub(crate) use self::passed::Passed;
 pub(crate) use self::room::{Due, Next, Room};
 pub(crate) use self::share::{Member, heirs};
-pub(crate) use self::sight::Snapshot;
+pub(crate) use self::sight::{Begun, Mark, Snapshot};

@@ -1,4 +1,4 @@
-//! What waits. Rows of transactions that were open at a look are found by their snapshots.
+//! What waits. Rows of transactions that had begun at a look are found by the snapshots.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::Postgres;
 use super::begins::{Begins, Open};
 use super::rows::{self, number};
 use super::statements::Sql;
-use crate::own::{Look, Part, Passed, Snapshot};
+use crate::own::{Look, Mark, Part, Passed, Snapshot};
 use crate::server::{Base, Claimed, Claims, DueRow, Fault, Glance, Holder, Shown, Sighted};
 
 #[async_trait]
@@ -25,19 +25,22 @@ impl Claims for Postgres {
         lane: usize,
         seen: Millis,
     ) -> Result<Glance<Postgres>, Fault> {
+        let era = base.holding().era;
         let shards: Vec<u16> = (0..base.shards(conn).await?).collect();
         let begins = Begins::of(&base.holding().desks[lane], &shards);
         let query = base.db.sql.glance.query().bind(base.now()).bind(&base.owner);
         let query = query.bind(begins.shards).bind(begins.from).bind(seen.0);
         let open = begins.open;
-        let query = query.bind(open.shards).bind(open.xids).bind(open.from);
+        let query = query.bind(open.shards).bind(open.xids).bind(open.wide).bind(open.from);
         let (now, newest, seen) = (Millis(0), 0, Snapshot::default());
         let mut glance = Glance { looks: Vec::new(), now, newest, seen };
         for row in query.fetch_all(conn).await? {
             glance.now = Millis(row.try_get(0)?);
             glance.newest = row.try_get::<Option<i64>, _>(8)?.unwrap_or(0);
             if glance.looks.is_empty() {
-                glance.seen = rows::snapshot(&row, 9)?;
+                let seen = rows::snapshot(&row, 9, 11)?;
+                know(base, lane, era, seen.mark(row.try_get(10)?));
+                glance.seen = seen;
             }
             let first: Option<i64> = row.try_get(6)?;
             glance.looks.push(Look {
@@ -136,7 +139,7 @@ impl Claims for Postgres {
         let numbers: Vec<i64> = passed().map(|(_, passed)| passed.number).collect();
         let query = base.db.sql.new_later.query();
         let query = query.bind(shards).bind(newest).bind(dues).bind(numbers);
-        let query = query.bind(open.shards).bind(open.xids).bind(open.from);
+        let query = query.bind(open.shards).bind(open.xids).bind(open.wide).bind(open.from);
         query.fetch_all(conn).await?.iter().map(|row| rows::due(row, true)).collect()
     }
 
@@ -164,6 +167,14 @@ pub(super) fn claimed(row: &PgRow) -> Result<Claimed, Fault> {
     })
 }
 
+/// Remembers what a look told of the numbers of hot rows, if it is still about the same server.
+pub(super) fn know(base: &Base<Postgres>, lane: usize, era: u64, mark: Option<Mark>) {
+    let mut holding = base.holding();
+    if let (Some(mark), true) = (mark, holding.era == era) {
+        holding.desks[lane].mark = mark;
+    }
+}
+
 /// Reads the next hot rows of a lane with a statement.
 pub(super) async fn shown(
     base: &Base<Postgres>,
@@ -174,13 +185,14 @@ pub(super) async fn shown(
     chunk: i64,
 ) -> Result<Shown<Postgres>, Fault> {
     let begins = Begins::of(&base.holding().desks[lane], shards);
+    let mark = begins.mark;
     let from = shards.iter().copied().zip(begins.from.iter().copied()).collect();
     let query = sql.query().bind(begins.shards).bind(begins.from).bind(chunk);
     let open = begins.open;
-    let query = query.bind(open.shards).bind(open.xids).bind(open.from);
+    let query = query.bind(open.shards).bind(open.xids).bind(open.wide).bind(open.from);
     let mut hot = query.fetch_all(conn).await?.into_iter();
     let seen = match hot.next() {
-        Some(first) => rows::snapshot(&first, 5)?,
+        Some(first) => rows::snapshot(&first, 5, 0)?.with(mark),
         None => Snapshot::default(),
     };
     let mut line = Vec::with_capacity(hot.len());

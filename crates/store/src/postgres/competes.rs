@@ -10,7 +10,7 @@ use sqlx::{PgConnection, Row};
 
 use super::Postgres;
 use super::begins::Begins;
-use super::claims::{claimed, shown};
+use super::claims::{claimed, know, shown};
 use super::rows::{self, count, number};
 use crate::Strategy;
 use crate::compete::{Line, Named};
@@ -26,11 +26,12 @@ impl Competes for Postgres {
         shards: &[u16],
         longest: i64,
     ) -> Result<Seen<Postgres>, Fault> {
+        let era = base.holding().era;
         let begins = Begins::of(&base.holding().desks[lane], shards);
         let query = base.db.sql.see.query().bind(base.now()).bind(longest);
         let query = query.bind(begins.shards).bind(begins.from);
         let open = begins.open;
-        let query = query.bind(open.shards).bind(open.xids).bind(open.from);
+        let query = query.bind(open.shards).bind(open.xids).bind(open.wide).bind(open.from);
         let (now, newest, seen) = (Millis(0), 0, Snapshot::default());
         let glance = Glance { looks: Vec::new(), now, newest, seen };
         let mut seen = Seen { glance, waits: Vec::new(), astray: false };
@@ -38,7 +39,9 @@ impl Competes for Postgres {
             if seen.waits.is_empty() {
                 seen.glance.now = Millis(row.try_get(0)?);
                 seen.glance.newest = row.try_get::<Option<i64>, _>(4)?.unwrap_or(0);
-                seen.glance.seen = rows::snapshot(&row, 5)?;
+                let snapshot = rows::snapshot(&row, 5, 11)?;
+                know(base, lane, era, snapshot.mark(row.try_get(10)?));
+                seen.glance.seen = snapshot;
                 seen.astray = row.try_get(6)?;
             }
             let ends: (Option<i64>, Option<i64>) = (row.try_get(8)?, row.try_get(9)?);

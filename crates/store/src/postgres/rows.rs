@@ -21,9 +21,9 @@ impl Cells for PgRow {
     }
 }
 
-/// Reads a snapshot.
-pub(super) fn snapshot(row: &PgRow, at: usize) -> Result<Snapshot, Fault> {
-    Ok(Snapshot::parse(text(row, at)?).unwrap_or_default())
+/// Reads a snapshot, and the age that tells which transaction would be the next.
+pub(super) fn snapshot(row: &PgRow, at: usize, age: usize) -> Result<Snapshot, Fault> {
+    Ok(Snapshot::parse(text(row, at)?, row.try_get(age)?).unwrap_or_default())
 }
 
 /// Counts rows as the statements do.

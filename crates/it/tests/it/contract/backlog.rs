@@ -161,7 +161,7 @@ async fn pass(setup: &Setup) -> (Arc<dyn Outbox>, Arc<dyn Source>) {
 }
 
 /// Returns how many rows of an outbox the server has read for everybody else in this database.
-async fn read(session: &mut Session, version: &str, table: &str) -> i64 {
+pub(super) async fn read(session: &mut Session, version: &str, table: &str) -> i64 {
     const MARIADB: &str = "SELECT CAST(COALESCE(SUM(rows_read), 0) AS SIGNED) \
         FROM information_schema.table_statistics \
         WHERE table_schema = DATABASE() AND table_name IN";

@@ -30,7 +30,8 @@ async fn insert(session: &mut Session, table: &str, key: &str) -> EventId {
     id
 }
 
-/// Writes in transactions that stay open for a random while; some of it is rolled back.
+/// Writes in transactions that stay open for a random while; some of it is rolled back. What stands
+/// in no savepoint has no newer transaction within its own.
 async fn write(url: String, table: String, writer: usize) -> Vec<(String, EventId)> {
     let mut session = Session::open(&url).await.unwrap();
     let (mut committed, key) = (Vec::new(), format!("w{writer}"));
@@ -38,12 +39,17 @@ async fn write(url: String, table: String, writer: usize) -> Vec<(String, EventI
         session.run("BEGIN").await.unwrap();
         let mut here = Vec::new();
         for _ in 0..fastrand::usize(1..4) {
-            session.run("SAVEPOINT part").await.unwrap();
+            let apart = fastrand::bool();
+            if apart {
+                session.run("SAVEPOINT part").await.unwrap();
+            }
             let id = insert(&mut session, &table, &key).await;
-            if fastrand::u8(..4) == 0 {
+            if apart && fastrand::bool() {
                 session.run("ROLLBACK TO SAVEPOINT part").await.unwrap();
             } else {
-                session.run("RELEASE SAVEPOINT part").await.unwrap();
+                if apart {
+                    session.run("RELEASE SAVEPOINT part").await.unwrap();
+                }
                 here.push((key.clone(), id));
             }
             tokio::time::sleep(Duration::from_millis(fastrand::u64(..12))).await;

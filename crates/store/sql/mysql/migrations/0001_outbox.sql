@@ -157,7 +157,8 @@ CREATE TABLE IF NOT EXISTS {outbox}_inbox (
     CONSTRAINT {outbox}_inbox_status CHECK (status IN ('PROCESSING', 'PROCESSED', 'FAILED'))
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
 
--- All of it as one, under the names that people know.
+-- All of it as one, under the names that people know. What is due after the year 9999 is shown as
+-- due at its end.
 CREATE OR REPLACE VIEW {outbox}_events AS
 SELECT hot.event_id AS id, hot.event_id, hot.topic, hot.event_type, hot.biz_key, hot.payload,
     hot.payload_bytes, hot.headers,
@@ -166,10 +167,12 @@ SELECT hot.event_id AS id, hot.event_id, hot.topic, hot.event_type, hot.biz_key,
         > TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000
         THEN 'DISPATCHING' ELSE 'NEW' END AS status,
     CASE WHEN lease.shard IS NULL THEN 0 ELSE 1 END AS attempts,
-    TIMESTAMPADD(MICROSECOND, hot.created_at * 1000, '1970-01-01') AS next_attempt_at,
+    TIMESTAMPADD(MICROSECOND, 1000 * COALESCE(CAST(SUBSTRING_INDEX(SUBSTRING_INDEX(SUBSTRING_INDEX(
+        lease.out_rows, CONCAT(' ', hot.seq, ':'), -1), ' ', 1), ':', 1) AS SIGNED),
+        hot.created_at), TIMESTAMP'1970-01-01 00:00:00') AS next_attempt_at,
     NULL AS last_error, NULL AS broker_message_id,
-    TIMESTAMPADD(MICROSECOND, hot.created_at * 1000, '1970-01-01') AS created_at,
-    TIMESTAMPADD(MICROSECOND, hot.created_at * 1000, '1970-01-01') AS updated_at
+    TIMESTAMPADD(MICROSECOND, hot.created_at * 1000, TIMESTAMP'1970-01-01 00:00:00') AS created_at,
+    TIMESTAMPADD(MICROSECOND, hot.created_at * 1000, TIMESTAMP'1970-01-01 00:00:00') AS updated_at
 FROM {outbox} AS hot LEFT JOIN {outbox}_lease AS lease ON lease.shard = hot.shard
     AND lease.out_rows LIKE CONCAT('% ', hot.seq, ':%')
 UNION ALL
@@ -177,12 +180,13 @@ SELECT event_id, event_id, topic, event_type, biz_key, payload, payload_bytes, h
     CASE WHEN unexplained > 0 AND due_at > TIMESTAMPDIFF(MICROSECOND, '1970-01-01',
         UTC_TIMESTAMP(6)) DIV 1000 THEN 'DISPATCHING' WHEN attempts = 0 THEN 'NEW'
         ELSE 'RETRY' END,
-    attempts, TIMESTAMPADD(MICROSECOND, due_at * 1000, '1970-01-01'),
+    attempts, TIMESTAMPADD(MICROSECOND, LEAST(due_at, 253402300799999) * 1000,
+        TIMESTAMP'1970-01-01 00:00:00'),
     CONCAT(JSON_UNQUOTE(JSON_EXTRACT(trail, CONCAT('$[', GREATEST(JSON_LENGTH(trail), 1) - 1,
         '].cause.code'))), ': ', JSON_UNQUOTE(JSON_EXTRACT(trail, CONCAT('$[',
         GREATEST(JSON_LENGTH(trail), 1) - 1, '].cause.detail')))),
-    NULL, TIMESTAMPADD(MICROSECOND, created_at * 1000, '1970-01-01'),
-    TIMESTAMPADD(MICROSECOND, moved_at * 1000, '1970-01-01')
+    NULL, TIMESTAMPADD(MICROSECOND, created_at * 1000, TIMESTAMP'1970-01-01 00:00:00'),
+    TIMESTAMPADD(MICROSECOND, moved_at * 1000, TIMESTAMP'1970-01-01 00:00:00')
 FROM {outbox}_later
 UNION ALL
 SELECT event_id, event_id, topic, event_type, biz_key, payload, payload_bytes, headers,
@@ -191,8 +195,8 @@ SELECT event_id, event_id, topic, event_type, biz_key, payload, payload_bytes, h
     CONCAT(JSON_UNQUOTE(JSON_EXTRACT(trail, CONCAT('$[', GREATEST(JSON_LENGTH(trail), 1) - 1,
         '].cause.code'))), ': ', JSON_UNQUOTE(JSON_EXTRACT(trail, CONCAT('$[',
         GREATEST(JSON_LENGTH(trail), 1) - 1, '].cause.detail')))),
-    NULL, TIMESTAMPADD(MICROSECOND, created_at * 1000, '1970-01-01'),
-    TIMESTAMPADD(MICROSECOND, dead_at * 1000, '1970-01-01')
+    NULL, TIMESTAMPADD(MICROSECOND, created_at * 1000, TIMESTAMP'1970-01-01 00:00:00'),
+    TIMESTAMPADD(MICROSECOND, dead_at * 1000, TIMESTAMP'1970-01-01 00:00:00')
 FROM {outbox}_dead
 UNION ALL
 SELECT event_id, event_id, topic, event_type, biz_key, payload, payload_bytes, headers,
@@ -201,6 +205,7 @@ SELECT event_id, event_id, topic, event_type, biz_key, payload, payload_bytes, h
     CONCAT(JSON_UNQUOTE(JSON_EXTRACT(trail, CONCAT('$[', GREATEST(JSON_LENGTH(trail), 1) - 1,
         '].cause.code'))), ': ', JSON_UNQUOTE(JSON_EXTRACT(trail, CONCAT('$[',
         GREATEST(JSON_LENGTH(trail), 1) - 1, '].cause.detail')))),
-    broker_message_id, TIMESTAMPADD(MICROSECOND, created_at * 1000, '1970-01-01'),
-    TIMESTAMPADD(MICROSECOND, sent_at * 1000, '1970-01-01')
+    broker_message_id,
+    TIMESTAMPADD(MICROSECOND, created_at * 1000, TIMESTAMP'1970-01-01 00:00:00'),
+    TIMESTAMPADD(MICROSECOND, sent_at * 1000, TIMESTAMP'1970-01-01 00:00:00')
 FROM {outbox}_sent;

@@ -190,29 +190,30 @@ CREATE TABLE {outbox}_inbox (
 ) WITH (fillfactor = 80);
 CREATE INDEX {outbox}_inbox_updated ON {outbox}_inbox (updated_at);
 
--- All of it as one, under the names that people know.
+-- All of it as one, under the names that people know. What is due after the year 9999 is shown as
+-- due at its end.
 CREATE VIEW {outbox}_events AS
 WITH rows AS (
     SELECT event_id AS id, event_id, topic, event_type, biz_key, payload, payload_bytes, headers,
-        CASE WHEN EXISTS (
-            SELECT 1 FROM {outbox}_lease AS lease
-            WHERE lease.name = 'shard:' || hot.shard AND hot.seq = ANY (lease.out_seq)
-                AND CASE WHEN lease.since > 0 THEN lease.lease_until
-                    ELSE lease.out_until[array_position(lease.out_seq, hot.seq)] END
-                    > (extract(epoch FROM clock_timestamp()) * 1000)::bigint
-        ) THEN 'DISPATCHING' ELSE 'NEW' END AS status,
-        EXISTS (
-            SELECT 1 FROM {outbox}_lease AS lease
-            WHERE lease.name = 'shard:' || hot.shard AND hot.seq = ANY (lease.out_seq)
-        )::int AS attempts, created_at AS next_attempt_at, NULL AS last_error,
+        CASE WHEN CASE WHEN flight.since > 0 THEN flight.lease_until ELSE flight.until END
+            > (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+            THEN 'DISPATCHING' ELSE 'NEW' END AS status,
+        (flight.until IS NOT NULL)::int AS attempts,
+        coalesce(flight.until, created_at) AS next_attempt_at, NULL AS last_error,
         NULL AS broker_message_id, created_at, created_at AS updated_at
-    FROM {outbox} AS hot
+    FROM {outbox} AS hot LEFT JOIN LATERAL (
+        SELECT lease.since, lease.lease_until,
+            lease.out_until[array_position(lease.out_seq, hot.seq)] AS until
+        FROM {outbox}_lease AS lease
+        WHERE lease.name = 'shard:' || hot.shard AND hot.seq = ANY (lease.out_seq)
+    ) AS flight ON true
     UNION ALL
     SELECT event_id, event_id, topic, event_type, biz_key, payload, payload_bytes, headers,
         CASE WHEN unexplained > 0
             AND due_at > (extract(epoch FROM clock_timestamp()) * 1000)::bigint
             THEN 'DISPATCHING' WHEN attempts = 0 THEN 'NEW' ELSE 'RETRY' END,
-        attempts, due_at, (trail::json -> -1 -> 'cause' ->> 'code') || ': '
+        attempts, least(due_at, 253402300799999),
+        (trail::json -> -1 -> 'cause' ->> 'code') || ': '
         || (trail::json -> -1 -> 'cause' ->> 'detail'),
         NULL, created_at, moved_at
     FROM {outbox}_later

@@ -145,16 +145,16 @@ CREATE INDEX {outbox}_inbox_updated ON {outbox}_inbox (updated_at);
 -- All of it as one, under the names that people know.
 CREATE VIEW {outbox}_events AS
 WITH clock (now) AS (SELECT CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)),
-flight (seq, live) AS (
-    SELECT named.value, lease.lease_until > (SELECT now FROM clock)
+flight (seq, until, live) AS (
+    SELECT named.value, batch.value ->> 0, lease.lease_until > (SELECT now FROM clock)
     FROM {outbox}_lease AS lease, json_each(lease.out) AS batch,
         json_each(batch.value, '$[1]') AS named
 )
 SELECT event_id AS id, event_id, topic, event_type, biz_key, payload, payload_bytes, headers,
-    iif(seq IN (SELECT seq FROM flight WHERE live), 'DISPATCHING', 'NEW') AS status,
-    seq IN (SELECT seq FROM flight) AS attempts, created_at AS next_attempt_at, NULL AS last_error,
+    iif(flight.live, 'DISPATCHING', 'NEW') AS status, flight.seq IS NOT NULL AS attempts,
+    coalesce(flight.until, created_at) AS next_attempt_at, NULL AS last_error,
     NULL AS broker_message_id, created_at, created_at AS updated_at
-FROM {outbox}
+FROM {outbox} AS hot LEFT JOIN flight ON flight.seq = hot.seq
 UNION ALL
 SELECT event_id, event_id, topic, event_type, biz_key, payload, payload_bytes, headers,
     CASE WHEN unexplained > 0 AND due_at > (SELECT now FROM clock) THEN 'DISPATCHING'

@@ -7,6 +7,7 @@ use crate::sql_facts::home::{Home, until};
 facts!(on_the_mysql_family: [
     a_cursor_over_auto_increment_loses_the_row_that_commits_late,
     a_prepared_transaction_outlives_its_session_and_stays_in_sight,
+    an_insert_select_reserves_numbers_for_rows_that_it_puts_later,
 ]);
 
 /// Rule: rows are claimed by being there; a floor moves only past what can no longer appear.
@@ -42,5 +43,35 @@ async fn a_prepared_transaction_outlives_its_session_and_stays_in_sight(home: &H
     assert_eq!(observer.one::<i64>(in_sight).await?, 1);
     observer.run(format!("XA COMMIT '{name}'")).await?;
     assert_eq!(observer.one::<i64>("SELECT COUNT(*) FROM event").await?, 1);
+    Ok(())
+}
+
+/// Rule: whoever puts many events reads first, for a relay waits two seconds for a number's row.
+async fn an_insert_select_reserves_numbers_for_rows_that_it_puts_later(home: &Home) -> Result<()> {
+    let (mut slow, mut other) = (home.mysql().await?, home.mysql().await?);
+    let mut gate = home.mysql().await?;
+    other
+        .run(
+            "CREATE TABLE source (id INT PRIMARY KEY); \
+             INSERT INTO source VALUES (1), (2), (3), (4), (5), (6), (7), (8); \
+             CREATE TABLE event (seq BIGINT AUTO_INCREMENT, shard SMALLINT, n INT, \
+                 PRIMARY KEY (seq, shard)) PARTITION BY HASH (shard) PARTITIONS 16; \
+             SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED",
+        )
+        .await?;
+    gate.run("BEGIN; SELECT id FROM source WHERE id = 6 FOR UPDATE").await?;
+    slow.run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED").await?;
+    let session = slow.id().await?;
+    let insert = "INSERT INTO event (shard, n) \
+                  SELECT 1, id FROM source ORDER BY id LOCK IN SHARE MODE";
+    let inserting = slow.run_apart(insert);
+    other.until_waiting(session).await?;
+    other.run("INSERT INTO event (shard, n) VALUES (2, 0)").await?;
+    // The blocks are 1, then 2 and 3, then 4 to 7: two rows of the last are still to be read.
+    let numbers = "SELECT seq FROM event ORDER BY seq";
+    assert_eq!(other.all::<i64>(numbers).await?, [1, 2, 3, 4, 5, 8]);
+    gate.run("COMMIT").await?;
+    inserting.await?.1?;
+    assert_eq!(other.all::<i64>(numbers).await?[..8], [1, 2, 3, 4, 5, 6, 7, 8]);
     Ok(())
 }

@@ -1,14 +1,19 @@
 //! Numbers of a sequence against the order of commits.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use it::world::need;
 use sqlx::Postgres;
 
+use crate::instance::Instance;
 use crate::sql_facts::home::{Home, Session, until};
 
 facts!(on_postgres: [
     a_cursor_over_a_sequence_loses_the_row_that_commits_late,
     the_horizon_of_the_snapshot_waits_for_the_row_that_commits_late,
     the_horizon_of_the_snapshot_waits_for_a_prepared_transaction,
+    a_snapshot_lists_no_running_transaction_above_the_newest_that_has_ended,
+    the_age_of_a_transaction_tells_nothing_once_this_one_has_begun,
+    whoever_may_draw_from_a_sequence_may_see_what_was_drawn,
 ]);
 
 const PUT: &str = "INSERT INTO event DEFAULT VALUES";
@@ -61,4 +66,71 @@ async fn the_horizon_of_the_snapshot_waits_for_a_prepared_transaction(home: &Hom
     assert_eq!(reader.all::<i64>(SETTLED).await?, [0; 0]);
     reader.run(format!("COMMIT PREPARED '{name}'")).await?;
     until(async || Ok(reader.all::<i64>(SETTLED).await? == [1, 2])).await
+}
+
+/// What would be the next transaction: this one has not begun, so it is nobody's.
+const NEXT: &str = "SELECT age('3'::xid)::bigint + 3";
+
+/// Rule: a look takes all from the end of a snapshot up to the next transaction for open. Everybody
+/// else on the server would end some, so the fact has one of its own.
+async fn a_snapshot_lists_no_running_transaction_above_the_newest_that_has_ended(
+    home: &Home,
+) -> Result<()> {
+    let name = ["postgres", "postgres-18"].into_iter().find(|name| need(name) == home.server);
+    let name = name.context("a server of the world")?;
+    let mut server = Instance::start_with(name, &["-c", "autovacuum=off"])?;
+    let mut all = Vec::new();
+    until(async || {
+        server.lives()?;
+        all.extend(Session::<Postgres>::open(&server.url).await.ok());
+        Ok(all.len() == 3)
+    })
+    .await?;
+    let [older, newer, reader] = &mut all[..] else { unreachable!("there are three") };
+    reader.run("CREATE ROLE nobody; SET ROLE nobody").await?;
+    const BEGIN: &str = "SELECT pg_current_xact_id()::text::bigint";
+    older.run("BEGIN").await?;
+    older.one::<i64>(BEGIN).await?;
+    newer.run("BEGIN").await?;
+    let running = newer.one::<i64>(BEGIN).await?;
+    older.run("COMMIT").await?;
+    let listed = "SELECT pg_snapshot_xip(pg_current_snapshot())::text::bigint";
+    assert_eq!(reader.all::<i64>(listed).await?, [0; 0]);
+    let end = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint";
+    assert_eq!(reader.one::<i64>(end).await?, running);
+    assert_eq!(reader.one::<i64>(NEXT).await?, running + 1);
+    older.run("BEGIN").await?;
+    let newest = older.one::<i64>(BEGIN).await?;
+    assert_eq!((newest, reader.one::<i64>(NEXT).await?), (running + 1, running + 2));
+    assert_eq!(reader.one::<i64>(end).await?, running, "nobody has ended");
+    let mine = "SELECT pg_current_xact_id_if_assigned() IS NULL";
+    assert!(reader.one::<bool>(mine).await?, "to ask begins no transaction");
+    Ok(())
+}
+
+/// Rule: a look within a transaction that has begun takes all from the end of its snapshot on for
+/// open.
+async fn the_age_of_a_transaction_tells_nothing_once_this_one_has_begun(home: &Home) -> Result<()> {
+    let (mut asking, mut other) = (home.postgres().await?, home.postgres().await?);
+    let begin = "SELECT pg_current_xact_id()::text::bigint";
+    asking.run("BEGIN").await?;
+    let own = asking.one::<i64>(begin).await?;
+    assert!(other.one::<i64>(begin).await? > own);
+    assert_eq!(asking.one::<i64>(NEXT).await?, own);
+    Ok(())
+}
+
+/// Rule: a look asks how far the numbers are with the rights that put a row down.
+async fn whoever_may_draw_from_a_sequence_may_see_what_was_drawn(home: &Home) -> Result<()> {
+    let (mut writer, mut reader) = (home.postgres().await?, home.postgres().await?);
+    let role = reader.one::<String>("SELECT 'r' || current_database()::text").await?;
+    reader.run(format!("CREATE SEQUENCE drawn; CREATE ROLE {role}")).await?;
+    reader.run(format!("GRANT USAGE ON SEQUENCE drawn TO {role}; SET ROLE {role}")).await?;
+    let last = "SELECT pg_sequence_last_value('drawn'::regclass)";
+    assert_eq!(reader.one::<Option<i64>>(last).await?, None);
+    writer.run("BEGIN; SELECT nextval('drawn'), nextval('drawn')").await?;
+    assert_eq!(reader.one::<Option<i64>>(last).await?, Some(2), "it is not committed");
+    let drop = format!("RESET ROLE; REVOKE ALL ON SEQUENCE drawn FROM {role}; DROP ROLE {role}");
+    reader.run(drop).await?;
+    Ok(())
 }
