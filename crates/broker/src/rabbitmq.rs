@@ -1,9 +1,8 @@
 //! RabbitMQ: confirmed, mandatory, persistent; what no queue takes is refused.
 //!
-//! Events of one key are published one after another, keys side by side, in waves that each have a
-//! channel while they are out (see `wave.rs`). A channel that the broker closes says that one event
-//! of its wave was at fault, and not which: those without an answer are then offered once more,
-//! each on a channel of its own. Otherwise the sink never tries again by itself.
+//! Events of one key are published one after another, keys side by side, in waves. Those of a wave
+//! that have the same routing key have a channel while they are out (see `offer.rs` and `wave.rs`).
+//! The sink tries again by itself only where a channel was closed because of another event.
 
 mod book;
 mod feed;
@@ -11,6 +10,7 @@ mod inspect;
 mod joint;
 mod line;
 mod management;
+mod offer;
 mod reach;
 mod refusal;
 mod topology;
@@ -21,10 +21,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use event::{Answer, Cause, Code, Durability, Event, Gauge, Inspection, Refusal, Secret, Sink};
-use futures_util::future::join_all;
-use lapin::options::BasicPublishOptions;
-use lapin::{Channel, Confirmation};
+use event::{Answer, Cause, Durability, Event, Gauge, Inspection, Refusal, Secret, Sink};
+use lapin::Channel;
 use tokio::time::{Instant, timeout_at};
 
 pub use self::feed::{FeedOptions, RabbitMqFeed};
@@ -33,15 +31,12 @@ use self::joint::Joint;
 use self::line::{Line, Target};
 use self::refusal::Where;
 use self::topology::Exchange;
-use self::wave::Told;
-use self::wire::Filled;
 use crate::gate::Gate;
-use crate::keyed::{Offered, Until};
+use crate::keyed::Until;
 use crate::leads::Leads;
 use crate::manner::{Manner, Naming};
 use crate::traits::Traits;
 use crate::waves;
-use crate::width::Signal;
 
 /// How RabbitMQ differs.
 pub const TRAITS: Traits = Traits {
@@ -59,6 +54,11 @@ pub const TRAITS: Traits = Traits {
     leases: false,
     levels: &[Gauge::Lag, Gauge::Dead, Gauge::Disk],
 };
+
+/// How many bytes of payload a wave may have. The library puts what ends a channel before what is
+/// still to be written on it, and the broker ends the connection of whoever writes on a channel that
+/// has ended: a wave must not be longer than what the library writes at once.
+const LARGEST: usize = 1 << 20;
 
 /// Where and how events are published.
 #[derive(Clone, Debug)]
@@ -146,114 +146,12 @@ impl RabbitMq {
         self.line.drop_this(line).await;
         refusal::down(&self.target.host, "it does not answer in time")
     }
-
-    /// Offers events of different keys.
-    async fn offer(&self, events: Vec<&Event>) -> Vec<Offered> {
-        let until = Instant::now() + self.until.patience;
-        let (began, mut told) = self.together(&events, until).await;
-        if events.len() > 1 && told.iter().any(|told| self.blames_one(told)) {
-            let left = told.iter_mut().zip(events).filter(|(told, _)| told.is_err());
-            let alone = left.map(async |(told, event)| {
-                *told = self.together(&[event], until).await.1.remove(0);
-            });
-            join_all(alone).await;
-        }
-        let offered = |told: Told| {
-            let answer = told.unwrap_or_else(|end| Err(refusal::publish(&end, self.at())));
-            let signal = load(&answer, began);
-            (answer, signal)
-        };
-        told.into_iter().map(offered).collect()
-    }
-
-    /// Offers events on one channel; tells also when that began.
-    async fn together(&self, events: &[&Event], until: Instant) -> (Instant, Vec<Told>) {
-        let fill = |event: &&Event| wire::fill(event, &self.source, &self.topic);
-        let filled: Vec<_> = events.iter().map(fill).collect();
-        let (line, channel) = match self.enter(until).await {
-            Ok(entered) => entered,
-            Err(refusal) => {
-                let unwritten = |filled: Result<Filled, Cause>| {
-                    Ok(Err(filled.map_or_else(Refusal::Reject, |_| refusal.clone())))
-                };
-                return (Instant::now(), filled.into_iter().map(unwritten).collect());
-            }
-        };
-        let (mut refused, mut wave) = (Vec::new(), Vec::new());
-        for (event, filled) in events.iter().zip(filled) {
-            refused.push(match filled.and_then(|filled| fitting(filled, line.frame())) {
-                Ok(filled) => {
-                    let publishing = self.publish_on(&channel, filled, event.payload.as_bytes());
-                    wave.push((event.id.to_string(), publishing));
-                    None
-                }
-                Err(cause) => Some(Refusal::Reject(cause)),
-            });
-        }
-        let began = Instant::now();
-        let silence = || refusal::late(&self.target.host, line.blocked().as_deref());
-        let (told, complete) = wave::publish(wave, until, self.at(), silence).await;
-        if complete {
-            line.keep(channel);
-        }
-        let mut told = told.into_iter();
-        let told = refused.into_iter().filter_map(|refused| match refused {
-            Some(refusal) => Some(Ok(Err(refusal))),
-            None => told.next(),
-        });
-        (began, told.collect())
-    }
-
-    /// Says whether the broker closed a channel because of one event, whichever that was.
-    fn blames_one(&self, told: &Told) -> bool {
-        let judged = told.as_ref().map_err(|end| refusal::publish(end, self.at()));
-        matches!(judged, Err(Refusal::Reject(_) | Refusal::Retry(..)))
-    }
-
-    async fn publish_on(
-        &self,
-        channel: &Channel,
-        filled: Filled,
-        payload: &[u8],
-    ) -> lapin::Result<Confirmation> {
-        let mandatory = BasicPublishOptions { mandatory: true, immediate: false };
-        let Filled { routing_key, properties, .. } = filled;
-        let exchange = self.exchange.name.as_str().into();
-        let publishing =
-            channel.basic_publish(exchange, routing_key, mandatory, payload, properties);
-        publishing.await?.await
-    }
-}
-
-/// Refuses properties that do not fit into one frame: the broker would end the connection, and with
-/// it what others have out.
-fn fitting(filled: Filled, frame: usize) -> Result<Filled, Cause> {
-    const FIXED: usize = 2048;
-    let room = frame.saturating_sub(FIXED);
-    let size = filled.head;
-    if size <= room {
-        return Ok(filled);
-    }
-    let detail = format_args!("the attributes have {size} bytes; a frame takes {room}");
-    Err(Cause::new(Code::TooLarge, detail))
-}
-
-/// Says what an answer tells about load.
-fn load(answer: &Answer, began: Instant) -> Signal {
-    match answer {
-        Ok(_) => Signal::Good(began.elapsed()),
-        Err(Refusal::Unknown(cause)) => match cause.code {
-            Code::SinkTimeout | Code::NotKept => Signal::Overloaded,
-            _ => Signal::Failed,
-        },
-        Err(_) => Signal::Silent,
-    }
 }
 
 #[async_trait]
 impl Sink for RabbitMq {
     async fn publish(&self, events: &[Event]) -> Vec<Answer> {
-        waves::publish(events, &self.gate, &self.until, |wave| self.offer(wave)).await
+        waves::publish(events, &self.gate, &self.until, LARGEST, |wave| self.offer(wave)).await
     }
 
     /// Asks for the exchange, on the connection that events use.
@@ -298,6 +196,8 @@ impl fmt::Debug for RabbitMq {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use event::Code;
 
     use super::*;
 
@@ -344,22 +244,5 @@ mod tests {
         assert_eq!(sink.gate.width(), 1);
         assert!(sink.inspect().await.is_err());
         assert_eq!(sink.gate.width(), before);
-    }
-
-    #[test]
-    fn silence_and_a_queue_that_is_full_are_load() {
-        let began = Instant::now();
-        let nack = refusal::confirmed(&Confirmation::Nack(None));
-        assert!(matches!(load(&nack, began), Signal::Overloaded));
-        assert!(matches!(load(&Err(refusal::late("h", None)), began), Signal::Overloaded));
-        assert!(matches!(load(&Err(refusal::late("h", Some("disk"))), began), Signal::Failed));
-    }
-
-    #[test]
-    fn properties_that_fill_a_frame_are_too_large() {
-        let event = Event::new("t", "T", "{}").header("long", "x".repeat(8000));
-        let filled = wire::fill(&event, "orders", &Naming::default()).unwrap();
-        let filled = fitting(filled, 131_072).unwrap();
-        assert_eq!(fitting(filled, 8192).unwrap_err().code, Code::TooLarge);
     }
 }

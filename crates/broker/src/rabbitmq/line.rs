@@ -18,9 +18,9 @@ use super::refusal::{self, Where};
 /// Seconds of silence after which a peer is taken for dead, unless the url says otherwise.
 const HEARTBEAT: u16 = 10;
 
-/// How many channels are kept for the next waves. The library looks at every open one with each
-/// frame that it writes.
-const SPARE: usize = 16;
+/// How many channels are kept for the next waves: as many as a wave has routing keys at the most.
+/// The library looks at every open one with each frame that it writes.
+const SPARE: usize = 256;
 
 /// How long an end in good order may take.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -86,7 +86,8 @@ impl Target {
                 }
             }
         });
-        Ok(Line { connection, idle: Mutex::default(), alarm, listening })
+        let (idle, left) = (Mutex::default(), Mutex::default());
+        Ok(Line { connection, idle, left, alarm, listening })
     }
 }
 
@@ -94,14 +95,19 @@ impl Target {
 pub(super) struct Line {
     connection: Connection,
     idle: Mutex<Vec<Channel>>,
+    /// Channels with something that is not written yet.
+    left: Mutex<Vec<Channel>>,
     /// Why the broker takes nothing in.
     alarm: Arc<Mutex<Option<String>>>,
     listening: JoinHandle<()>,
 }
 
 impl Line {
+    /// Says whether it is of use. One that took nothing for so long that something was left on it is
+    /// not, except under an alarm: another would get through only to hear of that.
     pub(super) fn lives(&self) -> bool {
-        self.connection.status().connected()
+        let left = || self.left.lock().unwrap_or_else(PoisonError::into_inner).len();
+        self.connection.status().connected() && (self.blocked().is_some() || left() == 0)
     }
 
     /// Returns why the broker takes nothing in, while it does not.
@@ -144,6 +150,13 @@ impl Line {
         if idle.len() < SPARE {
             idle.push(channel);
         }
+    }
+
+    /// Takes a channel out of use that has something to write. It is open as long as the connection:
+    /// the library would say first that it closes, and the broker ends the connection of whoever
+    /// writes on a channel that is closed, and with it what others have out.
+    pub(super) fn leave(&self, channel: Channel) {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).push(channel);
     }
 
     /// Ends the connection in good order.

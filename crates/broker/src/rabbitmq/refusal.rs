@@ -1,7 +1,7 @@
 //! From what RabbitMQ says, or its silence, to a refusal.
 //!
-//! A channel that the broker closes has refused, for certain, the one event that was alone on it; a
-//! connection that ends leaves its events unknown.
+//! A channel that the broker closes has refused, for certain, the one event that was alone on it; of
+//! several, one, and the others are unknown. A connection that ends leaves its events unknown.
 
 use std::fmt;
 
@@ -66,6 +66,31 @@ pub(super) fn publish(error: &Error, at: Where<'_>) -> Refusal {
             Refusal::Unknown(Cause::new(Code::BrokerFull, perhaps(at.host, said)))
         }
         _ => Refusal::Unknown(Cause::new(Code::SinkBroken, perhaps(at.host, error))),
+    }
+}
+
+/// Says whether the broker closed a channel because of one of its events, whichever that was. They
+/// have one exchange and one routing key: where none was taken, what is missing is missing for all.
+pub(super) fn blames_one(error: &Error, taken: bool) -> bool {
+    let ErrorKind::ProtocolError(said) = error.kind() else { return false };
+    let is_missing = matches!(said.get_id(), ACCESS_REFUSED | NOT_FOUND);
+    is_soft(said) && (taken || !is_missing)
+}
+
+/// Judges an event that another's fault left without an answer.
+pub(super) fn open(error: &Error, at: Where<'_>) -> Refusal {
+    Refusal::Unknown(Cause::new(Code::SinkBroken, perhaps(at.host, error)))
+}
+
+/// Judges an event that was offered twice by what was said the second time. What it is by itself it
+/// was before; else the first offer may have come to something.
+pub(super) fn again(refusal: Refusal) -> Refusal {
+    match refusal {
+        Refusal::Down(cause) | Refusal::Retry(cause, _) => {
+            let detail = format_args!("it may have arrived: {}", cause.detail);
+            Refusal::Unknown(Cause::new(cause.code, detail))
+        }
+        Refusal::Reject(_) | Refusal::Unknown(_) | Refusal::Held => refusal,
     }
 }
 
@@ -251,6 +276,30 @@ mod tests {
         }
         let unwritten = ErrorKind::InvalidChannelState(ChannelState::Error, "basic.publish").into();
         assert_eq!(short(&publish(&unwritten, AT)), ("down", Code::SinkDown));
+    }
+
+    #[test]
+    fn one_of_several_is_at_fault_unless_what_is_missing_is_missing_for_all() {
+        let blames = |error: Error| [false, true].map(|taken| blames_one(&error, taken));
+        assert_eq!(blames(said(406, "PRECONDITION_FAILED - x is larger than y")), [true, true]);
+        assert_eq!(blames(said(404, "NOT_FOUND - no exchange 'x'")), [false, true]);
+        assert_eq!(blames(said(403, "ACCESS_REFUSED - write access refused")), [false, true]);
+        assert_eq!(blames(said(541, "INTERNAL_ERROR")), [false, false]);
+        let unwritten = ErrorKind::InvalidChannelState(ChannelState::Error, "basic.publish");
+        assert_eq!(blames(unwritten.into()), [false, false]);
+    }
+
+    #[test]
+    fn nothing_that_is_said_of_a_second_offer_means_that_the_event_is_not_there() {
+        let cause = || Cause::new(Code::SinkDown, "no channel");
+        for refusal in [Refusal::Down(cause()), Refusal::Retry(cause(), None)] {
+            let Refusal::Unknown(told) = again(refusal) else { panic!() };
+            assert_eq!(told.code, Code::SinkDown);
+            assert_eq!(told.detail, "it may have arrived: no channel");
+        }
+        assert_eq!(again(Refusal::Reject(cause())), Refusal::Reject(cause()));
+        let error = said(406, "PRECONDITION_FAILED - x is larger than y");
+        assert_eq!(short(&open(&error, AT)), ("unknown", Code::SinkBroken));
     }
 
     #[test]

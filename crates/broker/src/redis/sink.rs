@@ -22,7 +22,7 @@ use crate::leads::Leads;
 use crate::manner::{Manner, Naming};
 use crate::rounds::Rounds;
 use crate::seen::Seen;
-use crate::waves;
+use crate::waves::{self, Out};
 use crate::width::Signal;
 
 /// Adds events to streams.
@@ -170,7 +170,12 @@ impl fmt::Debug for Redis {
 impl Sink for Redis {
     async fn publish(&self, events: &[Event]) -> Vec<Answer> {
         let until = self.manner.until();
-        waves::publish(events, &self.gate, &until, |wave| self.offer(wave)).await
+        let offer = async |wave: Vec<Out<'_>>| {
+            let offered = self.offer(wave.iter().map(|out| out.event).collect()).await;
+            assert_eq!(offered.len(), wave.len(), "a wave is answered event by event");
+            wave.into_iter().zip(offered).for_each(|(out, offered)| out.tell(offered));
+        };
+        waves::publish(events, &self.gate, &until, usize::MAX, offer).await
     }
 
     async fn probe(&self) -> Result<(), Refusal> {
