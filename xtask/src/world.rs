@@ -8,6 +8,7 @@ mod cache;
 mod chromium;
 mod command;
 mod debian;
+mod http;
 mod java;
 mod kafka;
 mod mariadb;
@@ -58,6 +59,7 @@ const SERVERS: &[&dyn Server] = &[
     &kafka::Kafka,
     &nats::Nats,
     &redis::Redis,
+    &http::Http,
     &chromium::Chromium,
 ];
 

@@ -3,6 +3,7 @@
 //! Events of one key are published one after another: with several of a key under way, a stream at
 //! its limit could refuse the first and take the second.
 
+mod absence;
 mod feed;
 mod inspect;
 mod levels;

@@ -3,7 +3,7 @@
 //! It says "not taken in" only when that is certain: whatever may have been read by the destination
 //! is unknown, also if something failed there afterwards. It says "never" only of the event itself:
 //! a wrong key or a wrong place would be the end of every event. Bodies are read in part, masked,
-//! and shown in part.
+//! and shown in part; of the place that a redirect names, only the host is.
 
 use std::error::Error;
 use std::future::poll_fn;
@@ -12,9 +12,10 @@ use std::time::{Duration, SystemTime};
 
 use event::{Answer, Cause, Code, Receipt, Refusal, Secret};
 use hyper::body::{Body, Incoming};
-use hyper::header::{DATE, HeaderMap, RETRY_AFTER};
+use hyper::header::{DATE, HeaderMap, LOCATION, RETRY_AFTER};
 use hyper::{Response, StatusCode};
 use tokio::time::{Instant, timeout_at};
+use url::Url;
 
 use super::client::Failure;
 use crate::width::Signal;
@@ -41,9 +42,14 @@ pub(super) async fn read(
     if status.is_success() {
         return (Ok(Receipt { broker_id: broker_id(headers) }), ended);
     }
-    let detail = match excerpt(&body, masks) {
-        said if said.is_empty() => status.to_string(),
-        said => format!("{status}: {said}"),
+    let said = match status.is_redirection() {
+        // Its body repeats the place, with whatever is behind the host.
+        true => elsewhere(headers, masks),
+        false => excerpt(&body, masks),
+    };
+    let detail = match said.is_empty() {
+        true => status.to_string(),
+        false => format!("{status}: {said}"),
     };
     let asked = retry_after(headers, SystemTime::now());
     (Err(refusal(status, asked, &detail)), ended)
@@ -54,6 +60,8 @@ fn refusal(status: StatusCode, asked: Option<Duration>, detail: &str) -> Refusal
         |code| Refusal::Unknown(Cause::new(code, format_args!("it may have arrived: {detail}")));
     match (status.as_u16(), asked) {
         (401 | 403, _) => Refusal::Down(Cause::new(Code::AuthRefused, detail)),
+        // Whoever answers so speaks of the way there, and would of any event.
+        (300..=399 | 407 | 421, _) => Refusal::Down(Cause::new(Code::SinkRefused, detail)),
         (404 | 405 | 410, _) => Refusal::Retry(Cause::new(Code::TopicMissing, detail), asked),
         (425 | 429, _) => Refusal::Retry(Cause::new(Code::SinkBusy, detail), asked),
         // Whoever says when to come again has not begun.
@@ -102,6 +110,21 @@ pub(super) fn failed(failure: Failure, host: &str) -> Refusal {
 fn broker_id(headers: &HeaderMap) -> Option<String> {
     let id = headers.get("x-request-id")?.to_str().ok()?;
     (1..=255).contains(&id.len()).then(|| id.to_owned())
+}
+
+/// Says where a redirect leads: no further than the host, because a path or a query may hold a
+/// secret. One that names no host stays at its own.
+fn elsewhere(headers: &HeaderMap, masks: &[Secret]) -> String {
+    const SAME: &str = "http://same.invalid";
+    let own = Url::parse(SAME).expect("an address is an address");
+    let Some(place) = headers.get(LOCATION) else { return String::new() };
+    let place = place.to_str().ok().and_then(|place| own.join(place).ok());
+    let host = match place.as_ref().and_then(Url::host_str) {
+        Some(host) if Some(host) != own.host_str() => excerpt(host.as_bytes(), masks),
+        Some(_) => "the same host".to_owned(),
+        None => "no host".to_owned(),
+    };
+    format!("it leads to {host}, and redirects are not followed")
 }
 
 /// Reads `Retry-After`: seconds, or a date. A date is taken against the destination's own clock
@@ -226,6 +249,30 @@ mod tests {
         assert_eq!(unknown(Code::SinkBroken), Signal::Failed);
         let down = Refusal::Down(cause(Code::SinkDown));
         assert_eq!(load_of_silence(&down), Signal::Silent);
+    }
+
+    #[test]
+    fn of_the_place_that_a_redirect_names_nothing_but_the_host_is_shown() {
+        let masks = [Secret::new("canary")];
+        let cases = [
+            (
+                "https://u:canary@login.example.com:8443/canary?state=canary#canary",
+                "login.example.com",
+            ),
+            ("//other.example.com/canary", "other.example.com"),
+            ("/sign-in?to=canary", "the same host"),
+            ("canary", "the same host"),
+            ("https://canary.example.com/", "***.example.com"),
+            ("mailto:canary@example.com", "no host"),
+            ("http://[canary", "no host"),
+        ];
+        for (place, host) in cases {
+            let mut headers = HeaderMap::new();
+            headers.insert(LOCATION, place.parse().unwrap());
+            let expected = format!("it leads to {host}, and redirects are not followed");
+            assert_eq!(elsewhere(&headers, &masks), expected, "{place}");
+        }
+        assert_eq!(elsewhere(&HeaderMap::new(), &masks), "");
     }
 
     #[test]

@@ -16,8 +16,9 @@ use futures_util::{StreamExt, TryStreamExt};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
+use super::absence::{self, Absence};
 use super::levels;
-use super::streams::Ways;
+use super::streams::{self, Ways};
 use crate::rounds::Rounds;
 
 /// What tells how servers write to their disks.
@@ -26,6 +27,8 @@ const ASKED: &str = "$SYS.REQ.SERVER.PING.JSZ";
 const TELL: Duration = Duration::from_millis(500);
 /// Within this time an event is offered again with its id, at the most.
 const REPEATS: Duration = Duration::from_secs(120);
+/// Subjects whose streams are asked for, at the most.
+const ASKED_FOR: usize = 16;
 /// How full storage may be.
 const FULL: f64 = 0.8;
 
@@ -43,7 +46,12 @@ pub(super) async fn look(
     let all: Vec<Info> = context.streams().try_collect().await.map_err(|why| silent(host, &why))?;
     let all: BTreeMap<String, Info> =
         all.into_iter().map(|info| (info.config.name.clone(), info)).collect();
-    let streams = ways.pick(&all, &mut seeing);
+    let away = away(context, ways, &all).await;
+    let streams = ways.pick(&all, &away, &mut seeing);
+    if let (true, Some((what, stream))) = (streams.is_empty(), away.first_key_value()) {
+        let detail = format!("{host}: {what}: {}", streams::gone(stream));
+        return Err(Refusal::Down(Cause::new(Code::SinkDown, detail)));
+    }
     if streams.is_empty() {
         let detail = "no stream takes the events: make one, with file storage";
         seeing.findings.push(Finding::new(Grade::Bad, "stream", detail));
@@ -62,6 +70,28 @@ pub(super) async fn look(
         levels::levels(context, ways, &all, groups, rounds, &mut seeing).await;
     }
     Ok(seeing)
+}
+
+/// Finds the streams that JetStream knows and that do not tell: by their names if one is named,
+/// else by the subjects that they take.
+async fn away(
+    context: &Context,
+    ways: &Ways<'_>,
+    all: &BTreeMap<String, Info>,
+) -> BTreeMap<String, String> {
+    let mut away = BTreeMap::new();
+    if let Some(stream) = ways.stream {
+        if !all.contains_key(stream) && absence::is_known(context, stream).await {
+            away.insert(stream.to_owned(), stream.to_owned());
+        }
+        return away;
+    }
+    for subject in ways.untaken(all).into_iter().take(ASKED_FOR) {
+        if let Absence::Away(stream) = absence::stream_of(context, &subject).await {
+            away.insert(subject, stream);
+        }
+    }
+    away
 }
 
 fn milder(finding: Finding) -> Finding {

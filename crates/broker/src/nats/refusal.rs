@@ -1,7 +1,9 @@
 //! What the answers of JetStream mean for an event, error code by error code.
 //!
 //! Only what the event itself can never pass (its size) is a reject. A stream that is missing,
-//! sealed or wrongly made can be mended while the event backs off.
+//! sealed or wrongly made can be mended while the event backs off. One that is away is down: if
+//! nothing else is taken either, the lane rests; if another stream takes something, the event backs
+//! off.
 
 use std::error::Error;
 
@@ -9,6 +11,8 @@ use async_nats::jetstream;
 use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 use event::{Cause, Code, Refusal};
 
+use super::absence::{Absence, OFF};
+use super::streams;
 use crate::width::Signal;
 
 /// Which refusal an error code is.
@@ -28,9 +32,9 @@ const TABLE: &[(u64, Kind, Code)] = &[
     (10028, Kind::Down, Code::BrokerFull),
     (10047, Kind::Down, Code::BrokerFull),
     // JetStream is off, for the server or for the account.
-    (10035, Kind::Down, Code::SinkDown),
-    (10039, Kind::Down, Code::SinkDown),
-    (10076, Kind::Down, Code::SinkDown),
+    (OFF[0], Kind::Down, Code::SinkDown),
+    (OFF[1], Kind::Down, Code::SinkDown),
+    (OFF[2], Kind::Down, Code::SinkDown),
     // Nobody leads now.
     (10007, Kind::Retry, Code::SinkBusy),
     (10008, Kind::Retry, Code::SinkBusy),
@@ -77,16 +81,43 @@ pub(super) fn no_receipt(error: &PublishError, subject: &str, host: &str) -> Ref
         Refusal::Unknown(Cause::new(code, format_args!("it may have arrived: {host}: {why}")))
     };
     match error.kind() {
-        PublishErrorKind::StreamNotFound => {
-            let detail = format!("no stream takes the subject {subject}: make one that does");
-            Refusal::Retry(Cause::new(Code::TopicMissing, detail), None)
-        }
         PublishErrorKind::TimedOut => late(host),
         PublishErrorKind::BrokenPipe => unknown(Code::SinkBroken, &"the connection broke"),
         _ => match error.source().and_then(|source| source.downcast_ref::<jetstream::Error>()) {
             Some(said) => judge(said.code(), said.error_code().0, &said.to_string(), subject),
             None => unknown(Code::SinkBroken, &error),
         },
+    }
+}
+
+/// Judges a publish that nobody heard.
+pub(super) fn nobody(absence: &Absence, subject: &str, host: &str) -> Refusal {
+    let of_one = |detail| Refusal::Retry(Cause::new(Code::SinkDown, detail), None);
+    match absence {
+        Absence::Away(stream) => of_one(format!("{subject}: {}", streams::gone(stream))),
+        Absence::Dark(why) => of_one(format!(
+            "{subject}: no stream answers, and {host} does not tell whether one takes it: {why}"
+        )),
+        Absence::Lost => of_one(format!(
+            "{subject}: the stream that took it does not answer; whether it is still there, this \
+             user may not ask ($JS.API.STREAM.NAMES)"
+        )),
+        Absence::Off => {
+            let detail = format!("{host}: JetStream is away, or not enabled for this account");
+            Refusal::Down(Cause::new(Code::SinkDown, detail))
+        }
+        Absence::Missing => {
+            let detail = format!("no stream takes the subject {subject}: make one that does");
+            Refusal::Retry(Cause::new(Code::TopicMissing, detail), None)
+        }
+    }
+}
+
+/// Takes a stream that is away for the whole destination.
+pub(super) fn of_whole(refusal: Refusal) -> Refusal {
+    match refusal {
+        Refusal::Retry(cause, None) if cause.code == Code::SinkDown => Refusal::Down(cause),
+        refusal => refusal,
     }
 }
 
@@ -186,6 +217,23 @@ mod tests {
         for (status, code, said, expected) in cases {
             assert_eq!(kind(status, code, said), expected, "{code} {said}");
         }
+    }
+
+    #[test]
+    fn a_stream_that_is_away_spends_no_attempt_unless_another_takes_something() {
+        let away = |absence| nobody(&absence, "order.paid", "a:4222");
+        let text = || "so".to_owned();
+        for absence in [Absence::Away(text()), Absence::Dark(text()), Absence::Lost] {
+            let one = away(absence);
+            let Refusal::Retry(cause, None) = &one else { panic!("{one:?}") };
+            assert!(cause.code == Code::SinkDown && cause.detail.contains("order.paid"), "{cause}");
+            assert_eq!(of_whole(one.clone()), Refusal::Down(cause.clone()));
+        }
+        assert!(matches!(away(Absence::Off), Refusal::Down(_)));
+        let missing = away(Absence::Missing);
+        let Refusal::Retry(cause, None) = &missing else { panic!("{missing:?}") };
+        assert_eq!(cause.code, Code::TopicMissing);
+        assert_eq!(of_whole(missing.clone()), missing);
     }
 
     #[test]

@@ -6,11 +6,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_nats::RequestErrorKind;
+use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::message::PublishMessage;
 use async_trait::async_trait;
 use event::{Answer, Cause, Code, Event, Gauge, Inspection, Receipt, Refusal, Sink};
 use tokio::time::{Instant, timeout_at};
 
+use super::absence::Witness;
 use super::link::Link;
 use super::streams::Ways;
 use super::{Options, inspect, refusal, wire};
@@ -31,6 +33,7 @@ pub struct Nats {
     gate: Arc<Gate>,
     /// Subjects that had events, whose streams the next look is at.
     seen: Seen,
+    witness: Witness,
     leads: Leads,
     rounds: Rounds,
 }
@@ -45,8 +48,8 @@ impl Nats {
         let link = Link::new(&access, manner.timeout)?;
         let gate = manner.gates.of(&format!("nats://{}", link.host), manner.concurrency);
         let leads = Leads::new(&topic, &manner.topics);
-        let (seen, rounds) = (Seen::default(), Rounds::default());
-        Ok(Nats { link, topic, stream, manner, gate, seen, leads, rounds })
+        let (seen, witness, rounds) = (Seen::default(), Witness::default(), Rounds::default());
+        Ok(Nats { link, topic, stream, manner, gate, seen, witness, leads, rounds })
     }
 
     async fn offer(&self, event: &Event) -> Offered {
@@ -79,9 +82,15 @@ impl Nats {
             answer = timeout_at(until, acknowledged.into_future()) => answer,
             () = self.link.denied(&subject, began) => return Err(refusal::denied(&subject)),
         };
-        let receipt = answer
-            .map_err(|_| refusal::late(host))?
-            .map_err(|error| refusal::no_receipt(&error, &subject, host))?;
+        let receipt = match answer.map_err(|_| refusal::late(host))? {
+            Ok(receipt) => receipt,
+            Err(error) if error.kind() == PublishErrorKind::StreamNotFound => {
+                let absence = self.witness.absence(&self.link, &context, &subject, until).await;
+                return Err(refusal::nobody(&absence, &subject, host));
+            }
+            Err(error) => return Err(refusal::no_receipt(&error, &subject, host)),
+        };
+        self.witness.kept(&subject);
         let broker_id = Some(format!("{}:{}", receipt.stream, receipt.sequence));
         Ok((Receipt { broker_id }, Signal::Good(began.elapsed())))
     }
@@ -110,7 +119,12 @@ impl fmt::Debug for Nats {
 impl Sink for Nats {
     async fn publish(&self, events: &[Event]) -> Vec<Answer> {
         let until = self.manner.until();
-        keyed::publish(events, &self.gate, &until, |event| self.offer(event)).await
+        let answers = keyed::publish(events, &self.gate, &until, |event| self.offer(event)).await;
+        // Where another stream takes something, those whose stream is away wait by themselves.
+        match answers.iter().any(Result::is_ok) {
+            true => answers,
+            false => answers.into_iter().map(|it| it.map_err(refusal::of_whole)).collect(),
+        }
     }
 
     /// Asks JetStream about the account. One that may not ask that can be reached all the same.

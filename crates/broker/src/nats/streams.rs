@@ -30,30 +30,44 @@ impl Ways<'_> {
         self.published.contains(subject) || self.leads.has(subject)
     }
 
-    /// Picks the streams that take the events out of all that there are, and says what is missing.
+    /// Returns the subjects that none of these streams takes.
+    pub(super) fn untaken(&self, all: &BTreeMap<String, Info>) -> BTreeSet<String> {
+        let filters = || all.values().flat_map(|info| &info.config.subjects);
+        let mut subjects = self.subjects();
+        subjects.retain(|subject| !filters().any(|filter| takes(filter, subject)));
+        subjects
+    }
+
+    /// Picks the streams that take the events out of all that tell, and says what is missing, and
+    /// what is `away`: streams that do not tell, by their names or by the subjects that they take.
     pub(super) fn pick<'a>(
         &self,
         all: &'a BTreeMap<String, Info>,
+        away: &BTreeMap<String, String>,
         seeing: &mut Inspection,
     ) -> BTreeMap<&'a str, &'a Info> {
         let named = |(name, info): (&'a String, &'a Info)| (name.as_str(), info);
+        let mut say = |grade, what: &str, missing: &str| {
+            let detail = match away.get(what) {
+                Some(stream) => gone(stream),
+                None => missing.to_owned(),
+            };
+            seeing.findings.push(Finding::new(grade, what, detail));
+        };
         if let Some(stream) = self.stream {
             if !all.contains_key(stream) {
                 let detail = "this stream is not there: make it, or mend `stream` of the sink";
-                seeing.findings.push(Finding::new(Grade::Bad, stream, detail));
+                say(Grade::Bad, stream, detail);
             }
             return all.iter().filter(|(name, _)| *name == stream).map(named).collect();
         }
         let subjects = self.subjects();
-        let filters = || all.values().flat_map(|info| &info.config.subjects);
-        for subject in &subjects {
-            if !filters().any(|filter| takes(filter, subject)) {
-                let went = self.published.contains(subject);
-                let grade = if went { Grade::Bad } else { Grade::Warn };
-                let detail = "no stream takes this subject, and its events back off: make one that \
-                              does";
-                seeing.findings.push(Finding::new(grade, subject, detail));
-            }
+        for subject in &self.untaken(all) {
+            let went = self.published.contains(subject) || away.contains_key(subject);
+            let grade = if went { Grade::Bad } else { Grade::Warn };
+            let detail =
+                "no stream takes this subject, and its events back off: make one that does";
+            say(grade, subject, detail);
         }
         let unknown = self.leads.is_empty() && self.published.is_empty();
         let taken = |(name, info): &(&String, &Info)| {
@@ -79,6 +93,11 @@ impl Ways<'_> {
         };
         filters.iter().any(of)
     }
+}
+
+/// Says that a stream is away.
+pub(super) fn gone(stream: &str) -> String {
+    format!("none of the servers of its stream {stream} answers: bring them back")
 }
 
 /// Tells whether the server or a library keeps its own things there, such as buckets of keys.

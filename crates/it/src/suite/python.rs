@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use broker::manner::Manner;
-use event::{Event, Millis, Payload, Sequence};
+use event::{Event, Millis, Payload, Sequence, Sink};
 use serde_json::{Value, json};
 
 use crate::quay::Quay;
@@ -16,6 +16,13 @@ pub const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
 /// Publishes a text of a key and bytes without one, has `foreign/<broker>/read.py` read both, and
 /// returns what it saw of each. What every reader of CloudEvents must see is checked.
 pub async fn reads(quay: &dyn Quay, broker: &str, topic: &str, from: &[&str]) -> [Value; 2] {
+    let sink = quay.sink(Manner::new("orders")).await.expect("the options are right");
+    let events = offered(&*sink, topic).await;
+    understood(&events, &run(broker, from).await)
+}
+
+/// Publishes a text of a key and bytes without one.
+pub async fn offered(sink: &dyn Sink, topic: &str) -> [Event; 2] {
     let paid = Event::new(topic, "OrderPaid", r#"{"total": 42, "who": "Grüße"}"#)
         .key("ключ €")
         .header("schema_version", "3")
@@ -24,12 +31,16 @@ pub async fn reads(quay: &dyn Quay, broker: &str, topic: &str, from: &[&str]) ->
     let mut picture = Event::new(topic, "Picture", "");
     picture.payload = Payload::Bytes((0..=255).collect::<Vec<u8>>().into());
     let events = [paid, picture];
-    let sink = quay.sink(Manner::new("orders")).await.expect("the options are right");
     for event in &events {
         // One after another: without a key there is no order to keep.
-        assert!(sink.publish(std::slice::from_ref(event)).await[0].is_ok());
+        let answers = sink.publish(std::slice::from_ref(event)).await;
+        assert!(answers[0].is_ok(), "{answers:?}");
     }
-    let read = run(broker, from).await;
+    events
+}
+
+/// Checks what every reader of CloudEvents must see, and returns what this one saw of each.
+pub fn understood(events: &[Event; 2], read: &[Value]) -> [Value; 2] {
     let seen = events.each_ref().map(|event| {
         let id = json!(event.id.to_string());
         let seen = read.iter().find(|seen| seen["attributes"]["id"] == id);

@@ -11,9 +11,10 @@ use crate::http::{Http, Options};
 
 #[tokio::test]
 async fn each_status_has_its_answer() {
-    let cases: [(&str, Option<Code>, &[u16]); 7] = [
+    let cases: [(&str, Option<Code>, &[u16]); 8] = [
         ("receipt", None, &[200, 201, 202, 204, 206]),
-        ("reject", Some(Code::SinkRefused), &[300, 301, 304, 307, 308, 400, 409, 413, 415, 422]),
+        ("reject", Some(Code::SinkRefused), &[400, 409, 413, 415, 418, 422]),
+        ("down", Some(Code::SinkRefused), &[300, 301, 302, 303, 304, 307, 308, 399, 407, 421]),
         ("down", Some(Code::AuthRefused), &[401, 403]),
         ("retry", Some(Code::TopicMissing), &[404, 405, 410]),
         ("retry", Some(Code::SinkBusy), &[425, 429]),
@@ -60,11 +61,28 @@ async fn a_cause_says_the_status_and_what_was_said_if_anything_was() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_never_followed() {
-    let server = Server::start(|_| with(307, "location: /elsewhere\r\n", "")).await;
+async fn a_redirect_is_never_followed_and_its_cause_names_only_the_host() {
+    let place = "location: https://login.example.com/in?state=canary\r\n";
+    let body = "<a href=\"https://login.example.com/in?state=canary\">Found</a>";
+    let server = Server::start(move |_| with(302, place, body)).await;
     let answer = publish_one(&sink(&server), event()).await;
-    assert_eq!(kind(&answer), ("reject", Some(Code::SinkRefused)));
+    assert_eq!(kind(&answer), ("down", Some(Code::SinkRefused)));
+    let leads = "302 Found: it leads to login.example.com, and redirects are not followed";
+    assert_eq!(cause(answer).detail, leads);
     assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn a_wrong_place_is_no_event_s_end_and_nothing_more_is_offered_there() {
+    for number in [302, 407, 421] {
+        let server = Server::start(move |_| status(number)).await;
+        let options = Options { concurrency: 1, ..options(server.url()) };
+        let events: Vec<_> = (0..20).map(|_| event()).collect();
+        let answers = Http::new(options).unwrap().publish(&events).await;
+        let down = |answer| kind(answer) == ("down", Some(Code::SinkRefused));
+        assert!(answers.iter().all(down), "{number}: {answers:?}");
+        assert_eq!(server.seen().len(), 1, "{number}");
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! HTTP: the sink posts to the receiver, in both layouts.
 
+mod foreign;
+
 mod binary {
     it::sink_contract!(it::quay::http::binary, it::quay::http::binary);
     it::feed_contract!(it::quay::http::binary, it::quay::http::binary);

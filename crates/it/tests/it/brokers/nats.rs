@@ -1,5 +1,6 @@
 //! NATS JetStream keeps the promises of a sink and of a feed, on the real server.
 
+mod away;
 mod facts;
 mod foreign;
 mod only;
