@@ -126,7 +126,7 @@ pub(crate) struct LaneJson {
     outbox: String,
     /// The sink it publishes to.
     sink: String,
-    /// `running`, `standby`, `resting`, `waiting` or `stopped`.
+    /// `running`, `standby`, `resting`, `waiting`, `broken` or `stopped`.
     state: &'static str,
     /// Why, if it does not run.
     cause: Option<CauseView>,
@@ -150,6 +150,7 @@ pub(crate) fn state_name(state: &LaneState) -> &'static str {
         LaneState::Standby => "standby",
         LaneState::Resting => "resting",
         LaneState::Waiting => "waiting",
+        LaneState::Broken => "broken",
         LaneState::Stopped => "stopped",
     }
 }

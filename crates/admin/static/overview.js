@@ -115,7 +115,8 @@ function laneRow({ outbox, sink, state, cause }) {
     td.append(...content);
   };
   const pill = document.createElement("span");
-  pill.className = `pill ${{ running: "good", standby: "calm", stopped: "calm" }[state] ?? "warn"}`;
+  const tones = { running: "good", standby: "calm", stopped: "calm", broken: "bad" };
+  pill.className = `pill ${tones[state] ?? "warn"}`;
   pill.textContent = state;
   cell("Outbox", outbox);
   cell("Sink", sink);

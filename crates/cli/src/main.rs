@@ -15,6 +15,7 @@ mod relaying;
 mod rows;
 mod signals;
 mod table;
+mod tended;
 mod usage;
 mod wire;
 

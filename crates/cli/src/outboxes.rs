@@ -101,6 +101,9 @@ fn missing(name: &str, file: &Path) -> String {
 impl Opened {
     /// Refuses a schema that this program does not work with.
     pub(crate) async fn ready(&self) -> Result<(), StoreError> {
+        if let Home::File(file) = &self.home {
+            check_folder(&self.name, file)?;
+        }
         let store::Schema { found, wanted } = self.outbox.schema().await?;
         let refuse = |code, detail: String| Err(StoreError::Broken(Cause::new(code, detail)));
         match (found, &self.home) {

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use event::{Keep, Sink, StoreError};
-use relay::{Lane, SystemClock, Unrouted};
+use event::{Cause, Code, Keep, Sink, StoreError};
+use relay::{Fleet, Lane, Mending, SystemClock, Unrouted};
 use telemetry::Telemetry;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -17,12 +17,15 @@ use crate::config::{self, Config};
 use crate::destinations::Destinations;
 use crate::failure::Refused;
 use crate::outboxes::{Chosen, Opened};
+use crate::tended::Tended;
 use crate::wire::{self, Planned, Sinks};
 
 /// A relay that is open, and does not run yet.
 pub(crate) struct Relaying {
     config: Config,
     outboxes: Vec<Arc<Opened>>,
+    /// Why outboxes were broken when they were opened, each at its place.
+    broken: Vec<Option<Cause>>,
     telemetry: Telemetry,
     listener: Option<TcpListener>,
     started: Arc<AtomicBool>,
@@ -38,16 +41,21 @@ const LOOK: Duration = Duration::from_secs(15);
 type Ended = Result<(), String>;
 
 impl Relaying {
-    /// Opens every outbox and the console's port. A store that is down is waited for later; one
-    /// that is broken, or has a schema that this program does not work with, is refused here.
+    /// Opens every outbox and the console's port. A store that is down is waited for later. One
+    /// that is broken, or has a schema that this program does not work with, is refused here if
+    /// the config is to blame or if no other is left, and else tried again later.
     pub(crate) async fn open(config: Config) -> anyhow::Result<Relaying> {
-        let mut outboxes = Vec::new();
+        let (mut outboxes, mut broken) = (Vec::new(), Vec::new());
         for outbox in &config.outboxes {
-            let opened = wait_open(&Chosen::of(outbox)).await?;
-            if let Err(broken @ StoreError::Broken(_)) = opened.ready().await {
-                return Err(broken.into());
-            }
+            let opened = Chosen::of(outbox).handle().await?;
+            broken.push(match opened.ready().await {
+                Err(StoreError::Broken(cause)) => Some(cause),
+                Ok(()) | Err(StoreError::Down(_)) => None,
+            });
             outboxes.push(Arc::new(opened));
+        }
+        if let Some(cause) = refused(&broken) {
+            return Err(StoreError::Broken(cause.clone()).into());
         }
         let listener = match &config.admin {
             admin if admin.off => None,
@@ -56,7 +64,7 @@ impl Relaying {
             }
         };
         let (telemetry, started) = (Telemetry::install(), Arc::default());
-        Ok(Relaying { config, outboxes, telemetry, listener, started })
+        Ok(Relaying { config, outboxes, broken, telemetry, listener, started })
     }
 
     /// Returns where the console listens.
@@ -84,11 +92,16 @@ impl Relaying {
         };
         asked?;
         self.look(destinations, &mut around, &stop);
-        let mut lanes = JoinSet::new();
-        let outboxes = self.config.outboxes.iter().zip(&self.outboxes);
-        for ((outbox, opened), plan) in outboxes.zip(plans) {
+        let (mut lanes, mut place) = (JoinSet::new(), 0);
+        let fleet = Fleet::of(plans.iter().map(Vec::len).sum());
+        let outboxes = self.config.outboxes.iter().zip(&self.outboxes).zip(&self.broken);
+        for (((outbox, opened), broken), plan) in outboxes.zip(plans) {
             for lane in self.lanes(outbox, opened, plan) {
-                lanes.spawn(run_lane(lane, stop.clone()));
+                let (opened, sink) = (opened.clone(), lane.sink_name.clone());
+                let health = Arc::new(Tended { opened, sink, telemetry: self.telemetry.clone() });
+                let mending = Mending { lane, health, fleet: fleet.clone(), place };
+                lanes.spawn(run_lane(mending, broken.clone(), stop.clone()));
+                place += 1;
             }
             around.spawn(self.chores(outbox, opened, stop.clone()));
         }
@@ -147,7 +160,7 @@ impl Relaying {
     }
 
     /// Says why this relay does not do its work: its lanes are not started, it stops, or a store
-    /// does not answer. A destination that is down is not asked: to start again would not help.
+    /// is broken or does not answer. A destination that is down is not asked: to start again would not help.
     fn unready(&self, stop: &CancellationToken) -> Arc<dyn Fn() -> Vec<String> + Send + Sync> {
         let names: Vec<String> = self.outboxes.iter().map(|opened| opened.name.clone()).collect();
         let (started, stop) = (self.started.clone(), stop.clone());
@@ -263,9 +276,10 @@ async fn until_ended(
 }
 
 /// Runs a lane. One that panics is named, as is one that cannot go on.
-async fn run_lane(lane: Lane, stop: CancellationToken) -> Ended {
+async fn run_lane(mending: Mending, broken: Option<Cause>, stop: CancellationToken) -> Ended {
+    let lane = &mending.lane;
     let name = format!("the lane from {} to {}", lane.outbox, lane.sink_name);
-    match tokio::spawn(async move { lane.run(&stop).await }).await {
+    match tokio::spawn(async move { mending.run(broken, &stop).await }).await {
         Ok(ended) => ended.map_err(|cause| format!("{name} ended: {cause}")),
         Err(panic) => Err(format!("{name} broke down: {panic}")),
     }
@@ -278,24 +292,19 @@ fn taken(listen: SocketAddr) -> String {
     )
 }
 
-/// Opens an outbox, waiting for a store that is down.
-async fn wait_open(chosen: &Chosen) -> Result<Opened, StoreError> {
-    const PAUSE: Duration = Duration::from_secs(1);
-    loop {
-        match chosen.open().await {
-            Err(StoreError::Down(cause)) => {
-                tracing::warn!(outbox = chosen.name, %cause, "the store is down; waiting for it");
-                tokio::time::sleep(PAUSE).await;
-            }
-            answered => return answered,
-        }
-    }
+/// Returns why a relay does not start: an outbox cannot be worked with as it is configured, or all
+/// of them are broken.
+fn refused(broken: &[Option<Cause>]) -> Option<&Cause> {
+    let config = broken.iter().flatten().find(|cause| cause.code == Code::ConfigInvalid);
+    let first = broken.first()?.as_ref();
+    config.or_else(|| first.filter(|_| broken.iter().all(Option::is_some)))
 }
 
 #[cfg(test)]
 mod tests {
     use async_trait::async_trait;
-    use event::{Cause, Claim, Code, Settled, Settlement, Source, Want};
+    use event::{Claim, Settled, Settlement, Source, Want};
+    use relay::Health;
 
     use super::*;
 
@@ -322,11 +331,25 @@ mod tests {
         }
     }
 
-    fn lane(panics: bool) -> Lane {
+    /// A store of which nothing more is known.
+    struct Unknown;
+
+    #[async_trait]
+    impl Health for Unknown {
+        async fn ready(&self) -> Result<(), StoreError> {
+            Ok(())
+        }
+
+        fn broken(&self, _: &Cause) {}
+
+        fn mended(&self) {}
+    }
+
+    fn lane(panics: bool) -> Mending {
         let text = "[outbox.orders]\nurl = \"sqlite:nowhere\"\n[sink.out]\nkind = \"stdout\"\n\
                     [[route]]\ntopic = \"*\"\nsink = \"out\"\n";
         let config = config::parse("test", text, []).unwrap();
-        Lane {
+        let lane = Lane {
             outbox: "orders".into(),
             sink_name: "stock".into(),
             source: Arc::new(Bad { panics }),
@@ -334,7 +357,20 @@ mod tests {
             clock: Arc::new(SystemClock),
             policy: config.policy.clone(),
             options: options(&config.outboxes[0], true),
-        }
+        };
+        Mending { lane, health: Arc::new(Unknown), fleet: Fleet::of(1), place: 0 }
+    }
+
+    #[test]
+    fn a_relay_starts_with_a_broken_outbox_beside_another_but_not_with_a_wrong_config() {
+        let broken = |code| Some(Cause::new(code, "as the test says"));
+        let (table, right) = (broken(Code::SchemaMissing), broken(Code::StoreBroken));
+        let refused = |all: &[Option<Cause>]| refused(all).map(|cause| cause.code);
+        assert_eq!(refused(&[None, None]), None);
+        assert_eq!(refused(&[table.clone(), None]), None);
+        assert_eq!(refused(&[right.clone(), table.clone()]), Some(Code::StoreBroken));
+        assert_eq!(refused(&[table]), Some(Code::SchemaMissing));
+        assert_eq!(refused(&[None, broken(Code::ConfigInvalid)]), Some(Code::ConfigInvalid));
     }
 
     #[tokio::test]
@@ -342,7 +378,7 @@ mod tests {
         for (panics, how) in [(true, "broke down"), (false, "ended: store-broken")] {
             let stop = CancellationToken::new();
             let (mut lanes, mut around) = (JoinSet::new(), JoinSet::new());
-            lanes.spawn(run_lane(lane(panics), stop.clone()));
+            lanes.spawn(run_lane(lane(panics), None, stop.clone()));
             let other = stop.clone();
             lanes.spawn(async move {
                 other.cancelled().await;

@@ -31,6 +31,8 @@ pub enum LaneState {
     Resting,
     /// Its database is down; it waits.
     Waiting,
+    /// Its database is broken until somebody mends it; it is tried again now and then.
+    Broken,
     /// It has stopped.
     Stopped,
 }

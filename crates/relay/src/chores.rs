@@ -7,7 +7,7 @@ use event::{Chores, Clock, Keep};
 use tokio_util::sync::CancellationToken;
 
 /// Sweeps every so often until told to stop. A full step is followed by the next after a short
-/// breath, so that a long arrears is worked off without a long transaction.
+/// breath, so that a long arrears is worked off without a long transaction. A trouble is told once.
 pub async fn run(
     outbox: &str,
     chores: Arc<dyn Chores>,
@@ -17,14 +17,18 @@ pub async fn run(
     stop: CancellationToken,
 ) {
     const BREATH: Duration = Duration::from_millis(50);
+    let mut told = None;
     loop {
         let pause = match chores.sweep(&keep).await {
-            Ok(swept) if swept.sent >= keep.step as u64 || swept.inbox >= keep.step as u64 => {
-                BREATH
+            Ok(swept) => {
+                told = None;
+                let full = swept.sent >= keep.step as u64 || swept.inbox >= keep.step as u64;
+                if full { BREATH } else { every }
             }
-            Ok(_) => every,
             Err(error) => {
-                tracing::warn!(outbox, %error, "the chores failed and are tried again");
+                if told.replace(error.cause().code) != Some(error.cause().code) {
+                    tracing::warn!(outbox, %error, "the chores failed and are tried again");
+                }
                 every
             }
         };

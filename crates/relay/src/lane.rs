@@ -10,12 +10,12 @@
 //! cannot be written down is left to the lease.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use event::{
-    Answer, Cause, Claim, Clock, Code, Event, Limits, Outcome, Policy, Refusal, Settlement, Sink,
-    Source, StoreError, Want,
+    Answer, Cause, Claim, Clock, Code, Event, Limits, Millis, Outcome, Policy, Refusal, Settlement,
+    Sink, Source, StoreError, Want,
 };
 use futures_util::future::{join, join_all};
 use tokio_util::sync::CancellationToken;
@@ -60,7 +60,7 @@ pub struct Lane {
 struct Owed {
     ends: Vec<Settlement>,
     /// Until when they can be.
-    until: event::Millis,
+    until: Millis,
     next: Next,
 }
 
@@ -81,8 +81,34 @@ struct Ending {
     stop: CancellationToken,
     /// Wait for no answer any more.
     cut: CancellationToken,
-    /// Whether outcomes could not be written down, so that only the lease tells of their claims.
-    owing: AtomicBool,
+    /// Until when outcomes last that could not be written down, so that only the lease tells of
+    /// their claims; 0 if there are none.
+    owed: AtomicI64,
+    /// Whether a claim was answered.
+    worked: AtomicBool,
+}
+
+impl Ending {
+    fn owe(&self, until: Millis) {
+        self.owed.fetch_max(until.0, Ordering::Relaxed);
+    }
+}
+
+/// How a lane was broken off by its store.
+pub(crate) struct Break {
+    pub(crate) cause: Cause,
+    /// Whether it had claimed anything well, if only nothing.
+    pub(crate) worked: bool,
+    /// Until when outcomes last that were not written down; 0 if there are none.
+    pub(crate) owed: Millis,
+}
+
+/// How a lane begins again after a break.
+pub(crate) struct Again<'a> {
+    /// What the break has left.
+    pub(crate) owed: Millis,
+    /// What is told when the store works again.
+    pub(crate) mended: &'a (dyn Fn() + Sync),
 }
 
 impl Lane {
@@ -94,16 +120,34 @@ impl Lane {
     /// Takes turns until told to stop, or until asking the source again cannot help; then hands
     /// over what it leases. Turns under way are finished, and cut only after the drain time.
     pub async fn run(&self, stop: &CancellationToken) -> Result<(), Cause> {
+        let ended = self.run_once(None, stop).await;
+        self.sink.close().await;
+        ended.map_err(|broken| broken.cause)
+    }
+
+    /// Does the same and leaves the sink open, so that the lane can begin again.
+    pub(crate) async fn run_once(
+        &self,
+        again: Option<&Again<'_>>,
+        stop: &CancellationToken,
+    ) -> Result<(), Break> {
         let ending = Ending {
             stop: stop.child_token(),
             cut: CancellationToken::new(),
-            owing: AtomicBool::new(false),
+            owed: AtomicI64::new(again.map_or(0, |again| again.owed.0)),
+            worked: AtomicBool::new(false),
         };
-        let turns = (0..self.options.turns.max(1)).map(|_| async {
-            // A turn that cannot go on ends the lane, not just itself.
-            let _end = ending.stop.clone().drop_guard();
-            self.take_turns(&ending).await
-        });
+        let turns = async {
+            if let Some(again) = again {
+                self.feel(again, &ending).await?;
+            }
+            let turns = (0..self.options.turns.max(1)).map(|_| async {
+                // A turn that cannot go on ends the lane, not just itself.
+                let _end = ending.stop.clone().drop_guard();
+                self.take_turns(&ending).await
+            });
+            join_all(turns).await.into_iter().find_map(Result::err).map_or(Ok(()), Err)
+        };
         let overstayed = async {
             stop.cancelled().await;
             self.clock.sleep(self.options.drain).await;
@@ -111,15 +155,43 @@ impl Lane {
             self.clock.sleep(Lane::LAST_WORDS).await;
         };
         let ended = tokio::select! {
-            ended = join_all(turns) => ended.into_iter().find_map(Result::err),
+            ended = turns => ended,
             () = overstayed => {
-                ending.owing.store(true, Ordering::Relaxed);
-                None
+                ending.owe(Millis(i64::MAX));
+                Ok(())
             }
         };
-        self.hand_over(ending.owing.into_inner()).await;
-        self.sink.close().await;
-        ended.map_or(Ok(()), Err)
+        let (owed, worked) = (Millis(ending.owed.into_inner()), ending.worked.into_inner());
+        self.hand_over(owed > Millis(0)).await;
+        ended.map_err(|cause| Break { cause, worked, owed })
+    }
+
+    /// Takes one event at a time after a break, until one was written down: a store that reads and
+    /// does not write costs one repetition, not a batch. Where nothing waits, an answer is enough,
+    /// unless it is from under the lease of what was not written down.
+    async fn feel(&self, again: &Again<'_>, ending: &Ending) -> Result<(), Cause> {
+        let one = Lane { options: Options { batch: 1, ..self.options }, ..self.clone() };
+        let stop = &ending.stop;
+        while !stop.is_cancelled() {
+            match one.trial(again.owed, ending).await {
+                Ok(true) => {
+                    (again.mended)();
+                    return Ok(());
+                }
+                Ok(false) => self.wait(stop).await,
+                Err(StoreError::Down(_)) => self.pause(self.policy.rest, stop).await,
+                Err(StoreError::Broken(cause)) => return Err(cause),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes one turn, and tells whether the store has shown that it works.
+    async fn trial(&self, owed: Millis, ending: &Ending) -> Result<bool, StoreError> {
+        match self.turn(ending).await? {
+            Some(turned) => self.settle(&turned, ending).await.map(|()| true),
+            None => Ok(self.clock.now() >= owed),
+        }
     }
 
     /// Gives the lease back, unless there are claims of which only the lease can tell that somebody
@@ -188,6 +260,7 @@ impl Lane {
         let Options { batch, bytes, lease, .. } = self.options;
         let until = self.clock.now() + lease;
         let claims = self.source.claim(&Want { limit: batch, bytes, lease }).await?;
+        ending.worked.store(true, Ordering::Relaxed);
         if claims.is_empty() {
             return Ok(None);
         }
@@ -261,8 +334,7 @@ impl Lane {
                     self.clock.sleep(AGAIN).await;
                 }
                 settled => {
-                    let owing = |_: &StoreError| ending.owing.store(true, Ordering::Relaxed);
-                    return settled.map(drop).inspect_err(owing);
+                    return settled.map(drop).inspect_err(|_| ending.owe(owed.until));
                 }
             }
         }

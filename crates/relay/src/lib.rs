@@ -7,10 +7,12 @@ pub mod chores;
 mod clock;
 mod demand;
 mod lane;
+mod mending;
 mod unrouted;
 
 pub use brake::Braked;
 pub use clock::SystemClock;
 pub use demand::Demanding;
 pub use lane::{Lane, Options};
+pub use mending::{Fleet, Health, Mending};
 pub use unrouted::Unrouted;

@@ -99,9 +99,22 @@ impl Telemetry {
         (Arc::new(source), Arc::new(WatchedSink { lane, sink }))
     }
 
-    /// Says why an outbox's database did not answer when it was last counted, or that it was never
-    /// asked.
+    /// Learns why a lane has stopped, because its database is broken.
+    pub fn broken(&self, outbox: &str, sink_name: &str, cause: &Cause) {
+        self.facts.lanes.set(outbox, sink_name, LaneState::Broken, Some(cause.clone()));
+    }
+
+    /// Learns that a lane goes on whose database was broken.
+    pub fn mended(&self, outbox: &str, sink_name: &str) {
+        self.facts.lanes.mended(outbox, sink_name);
+    }
+
+    /// Says why an outbox's database is broken or did not answer when it was last counted, or that
+    /// it was never asked.
     pub fn answers(&self, outbox: &str) -> Result<(), Cause> {
+        if let Some(cause) = self.facts.lanes.broken(outbox) {
+            return Err(cause);
+        }
         let outboxes = self.facts.outboxes.lock().expect("no count panics");
         match outboxes.get(outbox) {
             Some(Known { trouble: None, .. }) => Ok(()),
@@ -142,7 +155,13 @@ impl Telemetry {
                     self.facts.counted(&outbox, &counts);
                     rest_until = Instant::now() + (PAUSE * asked.elapsed()).min(OLDEST);
                 }
-                Err(error) => self.facts.silent(&outbox, error.cause()),
+                Err(error) => {
+                    self.facts.silent(&outbox, error.cause());
+                    // Somebody must mend it first, and a login that fails often may be locked.
+                    if matches!(error, StoreError::Broken(_)) {
+                        rest_until = Instant::now() + OLDEST;
+                    }
+                }
             }
         }
     }

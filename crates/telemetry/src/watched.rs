@@ -63,7 +63,7 @@ impl Lane {
         counter!(names::STORE_ERRORS, &self.with("code", code)).increment(1);
         let state = match error {
             StoreError::Down(_) => LaneState::Waiting,
-            StoreError::Broken(_) => LaneState::Stopped,
+            StoreError::Broken(_) => LaneState::Broken,
         };
         self.state(state, Some(error.cause()));
     }

@@ -96,11 +96,25 @@ async fn a_database_that_fails_is_asked_again_at_once() {
     sampling.await.unwrap();
 }
 
+/// Nobody mends it within a second, and a login that fails often may be locked.
+#[tokio::test(start_paused = true)]
+async fn a_database_that_is_broken_is_asked_again_seldom() {
+    let database = Database::new(Mood::Breaks);
+    let (stop, sampling) = database.sampled(apart(), "broken");
+    database.asked_again().await;
+    let first = Instant::now();
+    database.asked_again().await;
+    assert!(first.elapsed() >= Duration::from_secs(15), "{:?}", first.elapsed());
+    stop.cancel();
+    sampling.await.unwrap();
+}
+
 #[derive(Clone, Copy)]
 enum Mood {
     Answers,
     Takes(Duration),
     Fails,
+    Breaks,
     Sleeps,
 }
 
@@ -161,6 +175,7 @@ impl Catalog for Database {
                 Ok(counts)
             }
             Mood::Fails => Err(StoreError::Down(Cause::new(Code::StoreDown, "gone"))),
+            Mood::Breaks => Err(StoreError::Broken(Cause::new(Code::SchemaMissing, "gone"))),
             Mood::Sleeps => pending().await,
         }
     }

@@ -191,6 +191,7 @@ fn lane_row(lane: &LaneView) -> LaneRow {
         tone: match state {
             "running" => "good",
             "standby" | "stopped" => "calm",
+            "broken" => "bad",
             _ => "warn",
         },
         cause: lane.cause.as_ref().map(|cause| (cause.code.as_str(), cause.detail.clone())),

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod broken;
 mod brokers;
 mod browser;
 mod chaos;
@@ -16,6 +17,7 @@ mod hung;
 mod looks;
 mod outage;
 mod promises;
+mod quickstart;
 mod ringing;
 mod server;
 mod settings;
