@@ -56,8 +56,8 @@ pub const TRAITS: Traits = Traits {
 };
 
 /// How many bytes of payload a wave may have. The library puts what ends a channel before what is
-/// still to be written on it, and the broker ends the connection of whoever writes on a channel that
-/// has ended: a wave must not be longer than what the library writes at once.
+/// still to be written on it, and the broker ends the connection of whoever writes on a channel
+/// that has ended: a wave must not be longer than what the library writes at once.
 const LARGEST: usize = 1 << 20;
 
 /// Where and how events are published.

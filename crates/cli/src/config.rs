@@ -26,6 +26,7 @@ pub(crate) use meant::{Chores, Config, Outbox, Route, Sink};
 use place::{DEFAULT_NAME, Place};
 pub(crate) use place::{Problem, Problems};
 pub(crate) use print::document;
+pub(crate) use sealed::Url;
 use tree::{Table, Value};
 use written::Written;
 

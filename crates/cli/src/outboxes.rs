@@ -146,12 +146,13 @@ pub(crate) fn choose_with(
     which: &Which,
 ) -> anyhow::Result<(Vec<Chosen>, Option<Config>)> {
     if let Some(url) = &which.url {
-        let mut setup = Setup::new(url);
+        let read = config::Url::read(url).map_err(|why| Usage(format!("--url: {why}")))?;
+        let mut setup = Setup::new(read.reveal());
         if let Some(table) = &which.table {
             setup.table.clone_from(table);
         }
         let usage = |error: StoreError| Usage(error.cause().detail.clone());
-        store::home(url).map_err(usage)?;
+        store::home(read.reveal()).map_err(usage)?;
         store::check_table(&setup.table).map_err(usage)?;
         return Ok((vec![Chosen { name: scrub(url), setup }], None));
     }

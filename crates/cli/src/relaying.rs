@@ -160,7 +160,8 @@ impl Relaying {
     }
 
     /// Says why this relay does not do its work: its lanes are not started, it stops, or a store
-    /// is broken or does not answer. A destination that is down is not asked: to start again would not help.
+    /// is broken or does not answer. A destination that is down is not asked: to start again would
+    /// not help.
     fn unready(&self, stop: &CancellationToken) -> Arc<dyn Fn() -> Vec<String> + Send + Sync> {
         let names: Vec<String> = self.outboxes.iter().map(|opened| opened.name.clone()).collect();
         let (started, stop) = (self.started.clone(), stop.clone());

@@ -280,6 +280,8 @@ fn what_check_refuses_run_refuses_too_with_the_same_words_and_code() {
     assert!(!home.ends(2, &["run", "-c", "nowhere.toml"]).contains("--url"));
     assert!(home.ends(2, &["status", "-c", "nowhere.toml"]).contains("--url"));
     home.ends(2, &["status", "--url", "oracle://h/orders"]);
+    let cut = home.ends(2, &["status", "--url", "postgres://me:p@canary/1@127.0.0.1:1/orders"]);
+    assert!(cut.contains("percent-encoded") && !cut.contains("canary"), "{cut}");
 }
 
 #[test]

@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use event::{Cause, Chores, Clock, Code, Keep, Millis, StoreError, Swept};
 use postbox_relay::chores;
 use tokio_util::sync::CancellationToken;
-use tracing::span::{Attributes, Id, Record};
+use tracing::span::Record;
+use tracing::span::{Attributes, Id};
 use tracing::{Event, Metadata, Subscriber};
 
 const EVERY: Duration = Duration::from_secs(10);

@@ -39,7 +39,8 @@ metrics! {
         OLDEST "postbox_oldest_due_seconds"
             "Age of the oldest event that is due, in seconds; NaN while it cannot be read.",
         OUTBOX_UP "postbox_outbox_up" "1 while the outbox's database answers, else 0.",
-        LANE_UP "postbox_lane_up" "1 while a lane takes turns, 0 while it rests, waits or is broken.",
+        LANE_UP "postbox_lane_up"
+            "1 while a lane takes turns, 0 while it rests, waits or is broken.",
         SINK_DURABILITY "postbox_sink_durability"
             "What a sink's receipts are worth: 0 best-effort, 1 durable, 2 replicated.",
         BROKER_LAG "postbox_broker_lag"

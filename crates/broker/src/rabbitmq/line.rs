@@ -103,8 +103,8 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Says whether it is of use. One that took nothing for so long that something was left on it is
-    /// not, except under an alarm: another would get through only to hear of that.
+    /// Says whether it is of use. One that took nothing for so long that something was left on it
+    /// is not, except under an alarm: another would get through only to hear of that.
     pub(super) fn lives(&self) -> bool {
         let left = || self.left.lock().unwrap_or_else(PoisonError::into_inner).len();
         self.connection.status().connected() && (self.blocked().is_some() || left() == 0)
@@ -152,9 +152,9 @@ impl Line {
         }
     }
 
-    /// Takes a channel out of use that has something to write. It is open as long as the connection:
-    /// the library would say first that it closes, and the broker ends the connection of whoever
-    /// writes on a channel that is closed, and with it what others have out.
+    /// Takes a channel out of use that has something to write. It is open as long as the
+    /// connection: the library would say first that it closes, and the broker ends the connection
+    /// of whoever writes on a channel that is closed, and with it what others have out.
     pub(super) fn leave(&self, channel: Channel) {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).push(channel);
     }

@@ -1,7 +1,7 @@
 //! From what RabbitMQ says, or its silence, to a refusal.
 //!
-//! A channel that the broker closes has refused, for certain, the one event that was alone on it; of
-//! several, one, and the others are unknown. A connection that ends leaves its events unknown.
+//! A channel that the broker closes has refused, for certain, the one event that was alone on it;
+//! of several, one, and the others are unknown. A connection that ends leaves its events unknown.
 
 use std::fmt;
 
@@ -44,8 +44,8 @@ pub(super) fn confirmed(confirmation: &Confirmation) -> Answer {
     }
 }
 
-/// Judges an event that came back: it is confirmed because nobody is left who could lose it. A queue
-/// that is bound later gets it then, so it is not dead.
+/// Judges an event that came back: it is confirmed because nobody is left who could lose it. A
+/// queue that is bound later gets it then, so it is not dead.
 pub(super) fn unroutable(returned: &BasicReturnMessage, at: Where<'_>) -> Refusal {
     let BasicReturnMessage { reply_code, reply_text, delivery, .. } = returned;
     let (key, exchange) = (&delivery.routing_key, name(at.exchange));

@@ -90,6 +90,36 @@ async fn an_outbox_without_tables_joins_its_running_relay_once_it_is_migrated() 
     assert_eq!(relay.log().matches(TOLD).count(), 1, "{}", relay.log());
 }
 
+#[tokio::test]
+async fn tables_of_postgres_that_are_made_anew_are_taken_up() {
+    tables_that_are_made_anew_are_taken_up("postgres").await;
+}
+
+#[tokio::test]
+async fn tables_of_mysql_that_are_made_anew_are_taken_up() {
+    tables_that_are_made_anew_are_taken_up("mysql").await;
+}
+
+async fn tables_that_are_made_anew_are_taken_up(server: &str) {
+    const PARTS: [&str; 8] =
+        ["", "_later", "_dead", "_sent", "_lease", "_tally", "_relay", "_inbox"];
+    let shards = Shards::make(server).await;
+    shards.migrate("orders").await;
+    let [first, ill, _] = shards.sites().await;
+    let mut relay = Process::start(shards.folder.path(), "relay", &["run"]).unwrap();
+    for _ in 0..3 {
+        shards.flows(&ill).await;
+    }
+    let mut session = Session::open(&shards.url(1)).await.unwrap();
+    session.run("DROP VIEW outbox_events").await.unwrap();
+    let tables = PARTS.map(|part| format!("outbox{part}")).join(", ");
+    session.run(format!("DROP TABLE {tables}, outbox_schema")).await.unwrap();
+    relay.says(TOLD, PATIENCE).await.unwrap();
+    shards.migrate("orders_1").await;
+    shards.flows(&Site::on(&shards.url(1), PATIENCE).await.unwrap()).await;
+    shards.flows(&first).await;
+}
+
 /// Three databases of one server, and one relay's config for them.
 struct Shards {
     address: String,

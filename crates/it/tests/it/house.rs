@@ -36,7 +36,8 @@ const FOREIGN: &str = "dlq, dead letter, park, parked, parks, discard, discarded
 const GIVEN: &str = "broker_message_id, postbox_dispatch_latency_seconds, tokio::task, \
     task::spawn_blocking, std::task, error.message, take_message(), [\"message\"], .record(, \
     'RECORD', UNIX_EPOCH, extract(epoch, date_part('epoch', database.message(), \
-    max.message.bytes, maxMessageSize, MESSAGE_TOO_LARGE, v2.Message.body, /proc/{process}/task";
+    span::Record, &Record<'_>, fn record(, record_follows, max.message.bytes, maxMessageSize, \
+    MESSAGE_TOO_LARGE, v2.Message.body, /proc/{process}/task";
 
 /// Files named after a broker speak its own language, because who reads them looks things up in
 /// its documentation; so does the page that sets one beside the outbox.

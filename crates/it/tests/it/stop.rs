@@ -1,5 +1,5 @@
-//! How a relay ends: gently, when told to; with a code and a cause, when it cannot start. A database
-//! that breaks while it runs does not end it.
+//! How a relay ends: gently, when told to; with a code and a cause, when it cannot start. A
+//! database that breaks while it runs does not end it.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};

@@ -238,9 +238,9 @@ mod tests {
         let begun = |text: &str, age| Snapshot::parse(text, age).unwrap().begun;
         assert_eq!(begun("10:20:", Some(22 - 3)), Some(22));
         assert_eq!(begun("10:20:", None), None, "it was not told");
-        let (epoch, far) = (1_u64 << 32, i64::from(i32::MIN));
-        assert_eq!(begun(&format!("10:{}:", epoch - 1), Some(5 - 3)), Some(epoch + 5));
-        assert_eq!(begun(&format!("10:{}:", epoch + 7), Some(9 - 3)), Some(epoch + 9));
+        let (round, far) = (1_u64 << 32, i64::from(i32::MIN));
+        assert_eq!(begun(&format!("10:{}:", round - 1), Some(5 - 3)), Some(round + 5));
+        assert_eq!(begun(&format!("10:{}:", round + 7), Some(9 - 3)), Some(round + 9));
         assert_eq!(begun("10:2147483600:", Some(far)), Some(2_147_483_651));
     }
 

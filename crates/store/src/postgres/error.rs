@@ -95,7 +95,7 @@ mod tests {
         assert!(pooler.to_string().contains("go around the pooler"), "{pooler}");
         let old = verdict("42704", "unrecognized configuration parameter \"plan_cache_mode\"");
         assert!(old.to_string().contains("PostgreSQL 13 or newer"), "{old}");
-        let other = verdict("08P01", "invalid message");
+        let other = verdict("08P01", "invalid frontend word");
         assert!(matches!(&other, StoreError::Down(_)), "{other}");
     }
 

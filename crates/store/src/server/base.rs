@@ -154,8 +154,8 @@ impl<D: Dialect> Base<D> {
     }
 
     /// Learns which server answers. After a failover or a crash it is another one, which may have
-    /// lost the newest commits and draw their numbers again: nothing that is remembered holds there.
-    /// Returns the count of the servers that were met.
+    /// lost the newest commits and draw their numbers again: nothing that is remembered holds
+    /// there. Returns the count of the servers that were met.
     pub(super) fn meet(&self, server: Identity) -> Result<u64, StoreError> {
         let mut met = self.met.lock().expect("nothing panics while the name is open");
         let same = met.as_ref().is_none_or(|met| met.is(&server));
@@ -163,6 +163,12 @@ impl<D: Dialect> Base<D> {
         if same {
             return Ok(self.holding().era);
         }
+        self.let_go();
+        Err(another_server())
+    }
+
+    /// Lets go of all that is remembered: it is of rows that are not there any more.
+    pub(super) fn let_go(&self) {
         self.forget_lines();
         self.adopted.store(false, Ordering::Relaxed);
         self.shards.store(0, Ordering::Relaxed);
@@ -173,7 +179,6 @@ impl<D: Dialect> Base<D> {
             holding.era += 1;
         }
         self.ring();
-        Err(another_server())
     }
 
     pub(super) async fn close(&self) {
@@ -228,6 +233,12 @@ impl<D: Dialect> Base<D> {
 pub(super) fn another_server() -> StoreError {
     let detail = "the address leads to another server than before, or to one that was restarted or \
                   has crashed; what was in hand is let go";
+    StoreError::Down(Cause::new(Code::StoreDown, detail))
+}
+
+/// Makes the answer to work that is about tables that were made anew since.
+pub(super) fn other_tables(table: &str) -> StoreError {
+    let detail = format!("the tables of {table:?} were made anew; what was in hand is let go");
     StoreError::Down(Cause::new(Code::StoreDown, detail))
 }
 

@@ -36,8 +36,8 @@ const BATCH: usize = 100;
 /// How many turns, or bare loops, run at once.
 const WIDTH: usize = 4;
 
-/// How many events each drain has, unless it is said: enough for a second or more, so that it is not
-/// over before the server has to write anything down.
+/// How many events each drain has, unless it is said: enough for a second or more, so that it is
+/// not over before the server has to write anything down.
 pub(crate) const EVENTS: usize = 100_000;
 const EVENTS_OF_POSTGRES: usize = 400_000;
 

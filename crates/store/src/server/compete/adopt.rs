@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use event::{Leased, Millis, StoreError};
 
-use super::super::base::Base;
+use super::super::base::{Base, other_tables};
 use super::super::dialect::Dialect;
 use super::super::fault::Fault;
 use super::super::lapsing::lapse;
@@ -30,12 +30,17 @@ pub(in crate::server) async fn adopt<D: Dialect>(
 }
 
 /// Refuses what is under way if the strategy was changed, and keeps it from being changed until
-/// the transaction ends. Returns the clock that rules.
+/// the transaction ends. None that was written down once is only missing in tables that were made
+/// anew. Returns the clock that rules.
 pub(in crate::server) async fn unchanged<D: Dialect>(
     base: &Base<D>,
     conn: &mut D::Conn,
 ) -> Result<Millis, Fault> {
     let found = base.db.strategy(conn, base.now()).await?;
+    if found.is_none() && base.adopted.load(Ordering::Relaxed) {
+        base.let_go();
+        return Err(other_tables(&base.table).into());
+    }
     changed(base.strategy, &base.table, found.as_ref().map(|(written, _)| &written[..]))?;
     let (_, now) = found.expect("only what was written down agrees");
     Ok(now)

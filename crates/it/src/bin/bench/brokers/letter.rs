@@ -1,5 +1,5 @@
 //! An event of a bare loop, with its attributes written out beforehand. What the client library
-//! calls a message is made of it in the loop, as by anybody who publishes.
+//! takes is made of it in the loop, as by anybody who publishes.
 
 use bytes::Bytes;
 use event::{Envelope, Event};

@@ -155,9 +155,9 @@ fn settings(file: &Path, jetstream: bool) {
         false => ("", ""),
     };
     let text = format!(
-        "{server}\naccounts {{ A: {{\n  {account}\n  users: [\n    {{ user: all, password: all }}\n    \
-         {{ user: few, password: few, permissions: {{ publish: {{ deny: \"$JS.API.>\" }} }} }}\n  \
-         ]\n}} }}\n"
+        "{server}\naccounts {{ A: {{\n  {account}\n  users: [\n    {{ user: all, password: all \
+         }}\n    {{ user: few, password: few, permissions: {{\n      publish: {{ deny: \
+         \"$JS.API.>\" }} }} }}\n  ]\n}} }}\n"
     );
     fs::write(file, text).unwrap();
 }
