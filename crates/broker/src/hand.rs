@@ -155,6 +155,13 @@ impl<P: Ord + Clone + Eq + Hash, T: Clone> Hand<P, T> {
         Asking(self)
     }
 
+    /// Tells whether what came from a place waits, or is in hand.
+    pub(crate) fn has(&self, place: &P) -> bool {
+        let mut state = self.state();
+        let held = state.held.values().any(|held| held.place == *place);
+        held || state.lines.waiting().any(|came| came.place == *place)
+    }
+
     /// Finds what a handle stands for, unless its lease has run out.
     pub(crate) fn find(&self, handle: Handle) -> Result<Held<P, T>, Refusal> {
         let mut state = self.state();

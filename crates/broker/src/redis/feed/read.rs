@@ -29,6 +29,8 @@ pub(super) type Hand = hand::Hand<Place, Ticket>;
 const WAIT: Duration = Duration::from_millis(500);
 /// Longer than anybody's lease: what has lain for so long is free for all.
 const FREE: Duration = Duration::from_secs(24 * 60 * 60);
+/// How many entries are asked for at once that an answer had which never came.
+const MISSED: usize = 100;
 /// How long to rest after something went wrong: at first, and at the most.
 const REST: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
 
@@ -40,6 +42,8 @@ pub(super) struct Reader {
     consumer: String,
     /// What shall come again later than a lease: nobody gets it before.
     resting: Mutex<HashMap<Place, (Ticket, Instant)>>,
+    /// The newest entry of each stream that came as a new one.
+    newest: Mutex<Vec<String>>,
 }
 
 impl Reader {
@@ -49,7 +53,8 @@ impl Reader {
         subscription: Subscription,
         consumer: String,
     ) -> Reader {
-        Reader { link, hand, subscription, consumer, resting: Mutex::default() }
+        let newest = Mutex::new(vec!["0".to_owned(); subscription.topics.len()]);
+        Reader { link, hand, subscription, consumer, resting: Mutex::default(), newest }
     }
 
     /// Works until it is dropped.
@@ -133,6 +138,9 @@ impl Reader {
         let step = (self.hand.lease() / 8).clamp(Duration::from_millis(50), WAIT);
         let mut looks = Looks::new(self.subscription.topics.len());
         let mut due = Instant::now();
+        for at in 0..self.subscription.topics.len() {
+            self.missed(&mut connection, at).await?;
+        }
         loop {
             let mut room = self.hand.room().await;
             if due <= Instant::now() {
@@ -147,6 +155,47 @@ impl Reader {
             let read = self.fresh(&mut connection, room, wait).await;
             read.map_err(|error| self.failed(error))?;
         }
+    }
+
+    /// Takes what the server has given to this consumer in an answer that never came, before
+    /// anything newer: of a key, nothing may pass it.
+    async fn missed(
+        &self,
+        connection: &mut MultiplexedConnection,
+        at: usize,
+    ) -> Result<(), Refusal> {
+        loop {
+            let from = self.newest()[at].clone();
+            let read = self.more(connection, at, &from).await;
+            let entries = read.map_err(|error| self.failed(error))?;
+            if entries.is_empty() {
+                return Ok(());
+            }
+            for (id, fields) in entries {
+                let ticket = self.ticket(at, id.clone(), fields.clone());
+                let known = self.hand.has(&place(at, &id));
+                if !known && self.call(script::renew(&ticket, Duration::ZERO)).await? {
+                    self.arrive(at, id.clone(), fields, 1);
+                }
+                self.newest()[at] = id;
+            }
+        }
+    }
+
+    /// Reads what this consumer has, from an entry on.
+    async fn more(
+        &self,
+        connection: &mut MultiplexedConnection,
+        at: usize,
+        from: &str,
+    ) -> Result<Vec<(String, entry::Fields)>, RedisError> {
+        let Subscription { topics, group, .. } = &self.subscription;
+        let mut reading = cmd("XREADGROUP");
+        reading.arg("GROUP").arg(group).arg(&self.consumer).arg("COUNT").arg(MISSED);
+        reading.arg("STREAMS").arg(&topics[at]).arg(from);
+        let reply: Value = reading.query_async(connection).await?;
+        let stream = entry::array(&reply).first().map(entry::array);
+        Ok(stream.and_then(|stream| stream.get(1)).map(entry::entries).unwrap_or_default())
     }
 
     /// Looks for what others have let go.
@@ -209,8 +258,10 @@ impl Reader {
             let [name, entries] = entry::array(stream) else { continue };
             let name = entry::bytes(name).unwrap_or_default();
             let at = topics.iter().position(|topic| topic.as_bytes() == name);
+            let at = at.unwrap_or_default();
             for (id, fields) in entry::entries(entries) {
-                self.arrive(at.unwrap_or_default(), id, fields, 1);
+                self.newest()[at].clone_from(&id);
+                self.arrive(at, id, fields, 1);
             }
         }
         Ok(())
@@ -218,14 +269,19 @@ impl Reader {
 
     fn arrive(&self, at: usize, id: String, fields: entry::Fields, attempt: u32) {
         let until = Instant::now() + self.hand.lease();
-        let Subscription { topics, group, .. } = &self.subscription;
-        let (stream, consumer) = (topics[at].clone(), self.consumer.clone());
-        let event = entry::open(&fields, &stream);
+        let stream = &self.subscription.topics[at];
+        let event = entry::open(&fields, stream);
         let origin = format!("{stream}:{id}");
         let place = place(at, &id);
-        let ticket = Ticket { stream, group: group.clone(), consumer, id, fields };
+        let ticket = self.ticket(at, id, fields);
         self.resting().remove(&place);
         self.hand.arrive(place, Arrival { event, origin, attempt, ticket, until });
+    }
+
+    fn ticket(&self, at: usize, id: String, fields: entry::Fields) -> Ticket {
+        let Subscription { topics, group, .. } = &self.subscription;
+        let (stream, consumer) = (topics[at].clone(), self.consumer.clone());
+        Ticket { stream, group: group.clone(), consumer, id, fields }
     }
 
     /// Renews the leases of what waits here, of what shall be kept, and of what rests.
@@ -272,6 +328,10 @@ impl Reader {
             }
             refusal => refusal,
         }
+    }
+
+    fn newest(&self) -> MutexGuard<'_, Vec<String>> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn resting(&self) -> MutexGuard<'_, HashMap<Place, (Ticket, Instant)>> {

@@ -154,11 +154,9 @@ fn settings(file: &Path, jetstream: bool) {
         true => ("jetstream {}", "jetstream: enabled"),
         false => ("", ""),
     };
-    let text = format!(
-        "{server}\naccounts {{ A: {{\n  {account}\n  users: [\n    {{ user: all, password: all \
-         }}\n    {{ user: few, password: few, permissions: {{\n      publish: {{ deny: \
-         \"$JS.API.>\" }} }} }}\n  ]\n}} }}\n"
-    );
+    let few = "user: few, password: few, permissions: { publish: { deny: \"$JS.API.>\" } }";
+    let users = format!("users: [{{ user: all, password: all }}, {{ {few} }}]");
+    let text = format!("{server}\naccounts {{ A: {{\n  {account}\n  {users}\n}} }}\n");
     fs::write(file, text).unwrap();
 }
 

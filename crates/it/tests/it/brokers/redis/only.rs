@@ -1,14 +1,17 @@
 //! What only Redis Streams have.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use broker::manner::{Manner, Subscription};
-use broker::redis::dead_stream;
-use event::{Cause, Code, Durability, Event, Gauge, Grade, Inspection, Nack, Topics};
+use broker::redis::{RedisFeed, dead_stream};
+use event::{Cause, Code, Durability, Event, Feed, Gauge, Grade, Inspection, Nack, Secret, Topics};
 use it::answer::{cause, paid, publish};
+use it::line::Line;
 use it::quay::Quay;
 use it::quay::redis::{RedisQuay, own_with, shared};
 use redis::{FromRedisValue, Value};
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::time::{sleep, timeout};
 
 async fn ask<T: FromRedisValue>(quay: &RedisQuay, words: &[&str]) -> T {
     let mut asking = redis::Cmd::new();
@@ -210,7 +213,7 @@ async fn one_feed_keeps_a_key_in_order_over_a_nack_that_is_longer_than_a_lease()
         Subscription { lease: Duration::from_millis(500), ..Subscription::new("again", &[&topic]) };
     let feed = quay.feed(brief).await.unwrap();
     let first = feed.next(Duration::from_secs(20)).await.unwrap().unwrap();
-    let (after, began) = (Duration::from_secs(2), std::time::Instant::now());
+    let (after, began) = (Duration::from_secs(2), Instant::now());
     feed.nack(first.handle, Nack::Again(after)).await.unwrap();
     for (event, attempt) in events.iter().zip([2, 1]) {
         let next = feed.next(Duration::from_secs(20)).await.unwrap().unwrap();
@@ -269,4 +272,58 @@ async fn what_was_let_go_comes_from_behind_many_that_others_hold() {
     let come = come.expect("somebody has let it go");
     assert_eq!((come.event.as_ref(), come.attempt), (Ok(&event), 2));
     feed.ack(come.handle).await.unwrap();
+}
+
+/// An answer that is cut off had the first of a key. The server takes it for handed out.
+#[tokio::test]
+async fn what_an_answer_had_that_never_came_goes_before_its_followers() {
+    const PATIENCE: Duration = Duration::from_secs(30);
+    let quay = shared().await;
+    let topic = quay.topic("lost").await.unwrap();
+    let sink = quay.sink(Manner::new("it")).await.unwrap();
+    let line = Line::open(quay.address().unwrap()).await.unwrap();
+    let port = |of: std::net::SocketAddr| format!(":{}", of.port());
+    let url = quay.url.replace(&port(quay.address().unwrap()), &port(line.address()));
+    let long = Subscription { lease: 20 * PATIENCE, ..Subscription::new("lost", &[&topic]) };
+    let feed = RedisFeed::new(&Secret::new(url), long).unwrap();
+    let (came, mut next) = unbounded_channel();
+    tokio::spawn(async move {
+        loop {
+            // What goes wrong with the line is told here, and passes.
+            let Ok(Some(come)) = feed.next(PATIENCE).await else { continue };
+            came.send(come.event.unwrap().id).unwrap();
+            while feed.ack(come.handle).await.is_err() {
+                sleep(Duration::from_millis(5)).await;
+            }
+        }
+    });
+    let mut come = async || timeout(PATIENCE, next.recv()).await.unwrap().unwrap();
+    let first = paid(&topic);
+    publish(&*sink, &first).await.unwrap();
+    assert_eq!(come().await, first.id);
+    let is_out = async || {
+        let told: Vec<Value> = ask(&quay, &["XPENDING", &topic, "lost"]).await;
+        told[0] != Value::Int(0)
+    };
+    for _ in 0..100 {
+        let (lost, follower) = (paid(&topic), paid(&topic));
+        line.hold_answers(true);
+        publish(&*sink, &lost).await.unwrap();
+        let until = Instant::now() + Duration::from_secs(1);
+        while !is_out().await && Instant::now() < until {
+            sleep(Duration::from_millis(5)).await;
+        }
+        if !is_out().await {
+            // The feed had no question out at that moment.
+            line.hold_answers(false);
+            assert_eq!(come().await, lost.id);
+            continue;
+        }
+        publish(&*sink, &follower).await.unwrap();
+        line.cut();
+        line.hold_answers(false);
+        assert_eq!([come().await, come().await], [lost.id, follower.id]);
+        return;
+    }
+    panic!("no answer was ever lost");
 }
