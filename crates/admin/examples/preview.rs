@@ -14,8 +14,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use event::{
-    Beat, Cause, Code, Durability, Event, Gauge, LaneState, LaneView, Level, Millis, Moment,
-    Secret, SinkView, Status,
+    Beat, Cause, Code, Durability, Event, Finding, Gauge, Grade, LaneState, LaneView, Level,
+    Millis, Moment, Secret, SinkView, Status,
 };
 use fake::{Relay, Shelf, listed};
 use postbox_admin::{Console, Options, serve};
@@ -148,15 +148,18 @@ fn lanes(relay: &Relay) {
         |gauge, value| Level { gauge, topic: "orders".into(), group: "stock".into(), value };
     let levels =
         vec![level(Gauge::Lag, 1_284.0), level(Gauge::Dead, 2.0), level(Gauge::Disk, 0.83)];
-    let sink = |name: &str, durability, levels, cause| SinkView {
+    let sink = |name: &str, durability, levels, findings, cause| SinkView {
         sink: name.into(),
         durability,
         levels,
+        findings,
         cause,
     };
+    let alone = "no event of order_paid gets a second copy: SLAVE_NOT_AVAILABLE; look at the slave";
+    let findings = vec![Finding::new(Grade::Bad, "copies", alone)];
     relay.sinks.lock().expect("nobody holds the sinks yet").extend([
-        sink("stock", Some(Durability::Replicated), levels, None),
-        sink("mail", None, Vec::new(), Some(down)),
+        sink("stock", Some(Durability::Replicated), levels, findings, None),
+        sink("mail", None, Vec::new(), Vec::new(), Some(down)),
     ]);
 }
 

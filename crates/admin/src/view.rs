@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use event::{
-    Beat, Cause, Counts, Durability, LaneState, LaneView, Level, Listed, Moment, SinkView, scrub,
+    Beat, Cause, Counts, Durability, Finding, LaneState, LaneView, Level, Listed, Moment, SinkView,
+    scrub,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -164,6 +165,8 @@ pub(crate) struct SinkJson {
     durability: Option<&'static str>,
     /// What it tells of its load.
     levels: Vec<LevelJson>,
+    /// What is not as it should be, the worst first.
+    findings: Vec<FindingJson>,
     /// Why nothing is known.
     cause: Option<CauseView>,
 }
@@ -181,6 +184,23 @@ pub(crate) struct LevelJson {
     value: f64,
 }
 
+/// One thing that a look at a destination found.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct FindingJson {
+    /// `bad`: it does not work; `warn`: it works, but look at it.
+    grade: &'static str,
+    /// What was looked at.
+    what: String,
+    /// What was found, and what to do about it.
+    detail: String,
+}
+
+impl From<&Finding> for FindingJson {
+    fn from(Finding { grade, what, detail }: &Finding) -> FindingJson {
+        FindingJson { grade: grade.as_str(), what: what.clone(), detail: detail.clone() }
+    }
+}
+
 impl From<&SinkView> for SinkJson {
     fn from(view: &SinkView) -> SinkJson {
         let level = |level: &Level| LevelJson {
@@ -193,6 +213,7 @@ impl From<&SinkView> for SinkJson {
             sink: view.sink.clone(),
             durability: view.durability.map(Durability::as_str),
             levels: view.levels.iter().map(level).collect(),
+            findings: view.findings.iter().map(FindingJson::from).collect(),
             cause: view.cause.as_ref().map(CauseView::from),
         }
     }

@@ -133,7 +133,7 @@ function sinks(all) {
   pick("#sinks tbody").replaceChildren(...all.map(sinkRow));
 }
 
-function sinkRow({ sink, durability, levels, cause }) {
+function sinkRow({ sink, durability, levels, findings, cause }) {
   const row = document.createElement("tr");
   row.dataset.sink = "";
   const cell = (label, ...content) => {
@@ -155,8 +155,37 @@ function sinkRow({ sink, durability, levels, cause }) {
   figure("Retry", "retry", Infinity);
   figure("Dead there", "dead", 0);
   figure("Disk", "disk", 0.8);
-  cell("Cause", ...(cause ? why(cause) : []));
+  cell("Cause", ...(cause ? why(cause) : []), ...found(findings));
   return row;
+}
+
+function found(findings) {
+  const most = 3;
+  const line = (...content) => {
+    const p = document.createElement("p");
+    p.append(...content);
+    return p;
+  };
+  const lines = findings.slice(0, most).map(({ grade, what, detail }) => {
+    const pill = document.createElement("span");
+    pill.className = `pill ${grade}`;
+    pill.textContent = what;
+    const text = document.createElement("span");
+    text.className = "detail";
+    text.textContent = detail;
+    const p = line(pill, " ", text);
+    p.dataset.finding = "";
+    return p;
+  });
+  const more = findings.length - most;
+  if (more > 0) {
+    const code = document.createElement("code");
+    code.textContent = "postbox doctor";
+    const p = line(`and ${number(more)} more: `, code);
+    p.className = "detail";
+    lines.push(p);
+  }
+  return lines;
 }
 
 function why({ code, detail }) {

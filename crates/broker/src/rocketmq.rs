@@ -17,6 +17,7 @@ pub mod remoting;
 mod sink;
 mod stamp;
 mod topics;
+mod unkept;
 mod wire;
 mod witness;
 mod worth;

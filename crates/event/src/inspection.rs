@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
-use crate::{Cause, Code};
+use crate::{Cause, Code, scrub};
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +17,17 @@ pub enum Grade {
     Warn,
     /// It does not work.
     Bad,
+}
+
+impl Grade {
+    /// Returns the grade as programs read it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Grade::Good => "good",
+            Grade::Warn => "warn",
+            Grade::Bad => "bad",
+        }
+    }
 }
 
 /// One thing that an examination found.
@@ -31,9 +42,9 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Makes a finding.
+    /// Makes a finding. What looks like a secret in its detail is masked.
     pub fn new(grade: Grade, what: impl Into<String>, detail: impl Into<String>) -> Finding {
-        Finding { grade, what: what.into(), detail: detail.into() }
+        Finding { grade, what: what.into(), detail: scrub(&detail.into()) }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{Cause, Durability, Level};
+use crate::{Cause, Durability, Finding, Level};
 
 /// What happened in one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -59,6 +59,8 @@ pub struct SinkView {
     pub durability: Option<Durability>,
     /// What it tells of its load.
     pub levels: Vec<Level>,
+    /// What is not as it should be, the worst first.
+    pub findings: Vec<Finding>,
     /// Why nothing is known.
     pub cause: Option<Cause>,
 }

@@ -11,6 +11,7 @@ mod logs;
 mod names;
 mod sinks;
 mod telemetry;
+mod told;
 mod troubles;
 mod watched;
 

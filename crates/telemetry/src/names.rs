@@ -43,6 +43,8 @@ metrics! {
             "1 while a lane takes turns, 0 while it rests, waits or is broken.",
         SINK_DURABILITY "postbox_sink_durability"
             "What a sink's receipts are worth: 0 best-effort, 1 durable, 2 replicated.",
+        SINK_FINDING "postbox_sink_finding"
+            "What a look at a sink found: 1 look at it, 2 it does not work, 0 it is over.",
         BROKER_LAG "postbox_broker_lag"
             "Events that a group has not taken in, by sink, topic and group.",
         BROKER_RETRY "postbox_broker_retry"

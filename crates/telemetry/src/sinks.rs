@@ -1,16 +1,20 @@
 //! What each destination says of itself when it is looked at now and then.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use event::{Cause, Code, Durability, Finding, Gauge, Grade, Inspection, Refusal, Sink, SinkView};
+use event::{
+    Cause, Code, Durability, Finding, Gauge, Grade, Inspection, Level, Refusal, Sink, SinkView,
+};
 use metrics::gauge;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::Telemetry;
 use crate::names;
+use crate::told::{News, Told};
 
 /// How long a look may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -27,8 +31,10 @@ struct Seen {
     view: SinkView,
     /// Which levels have a metric.
     shown: BTreeSet<Of>,
-    /// What was told of it already.
-    told: BTreeSet<String>,
+    /// Which findings have a metric.
+    found: BTreeSet<String>,
+    /// What the log was told of it already.
+    told: Told,
 }
 
 impl Telemetry {
@@ -84,34 +90,25 @@ pub async fn inspect(sink: &dyn Sink) -> Result<Inspection, Refusal> {
 impl Sinks {
     /// Notes what a look brought. What is not known is not a number: the last one would be a lie.
     fn note(&self, name: &str, asked: Result<Inspection, Refusal>) {
+        let mut all = self.0.lock().expect("no look panics");
+        let before = all.remove(name);
+        let (shown, found, mut told) =
+            before.map(|seen| (seen.shown, seen.found, seen.told)).unwrap_or_default();
         let (durability, levels, findings, cause) = match asked {
-            Ok(Inspection { durability, findings, levels }) => {
+            Ok(Inspection { durability, mut findings, levels }) => {
+                findings.retain(|finding| finding.grade > Grade::Good);
+                findings.sort_by_key(|finding| Reverse(finding.grade));
+                tell(name, told.news(&findings));
                 (Some(durability), levels, findings, None)
             }
             Err(refusal) => (None, Vec::new(), Vec::new(), refusal.cause().cloned()),
         };
-        let sink = || ("sink", name.to_owned());
-        gauge!(names::SINK_DURABILITY, &[sink()]).set(durability.map_or(f64::NAN, class));
-        let mut now = BTreeSet::new();
-        for level in &levels {
-            let of = (level.gauge, level.topic.clone(), level.group.clone());
-            show(name, &of, level.value);
-            now.insert(of);
-        }
-        let mut all = self.0.lock().expect("no look panics");
-        let before = all.remove(name);
-        let (shown, mut told) = before.map(|seen| (seen.shown, seen.told)).unwrap_or_default();
-        for gone in shown.difference(&now) {
-            show(name, gone, f64::NAN);
-        }
-        for finding in findings.iter().filter(|finding| finding.grade > Grade::Good) {
-            if told.insert(finding.what.clone()) {
-                tell(name, finding);
-            }
-        }
-        let view = SinkView { sink: name.to_owned(), durability, levels, cause };
-        now.extend(shown);
-        all.insert(name.to_owned(), Seen { view, shown: now, told });
+        let label = || ("sink", name.to_owned());
+        gauge!(names::SINK_DURABILITY, &[label()]).set(durability.map_or(f64::NAN, class));
+        let shown = show_levels(name, &levels, shown);
+        let found = show_findings(name, durability.map(|_| &*findings), found);
+        let view = SinkView { sink: name.to_owned(), durability, levels, findings, cause };
+        all.insert(name.to_owned(), Seen { view, shown, found, told });
     }
 
     pub(crate) fn views(&self) -> Vec<SinkView> {
@@ -119,9 +116,48 @@ impl Sinks {
     }
 }
 
-/// A weak setting is told once, not at every look.
-fn tell(sink: &str, Finding { what, detail, .. }: &Finding) {
-    tracing::warn!(sink, "{what}: {detail}");
+/// Tells what is new since the last look.
+fn tell(sink: &str, News { over, fresh }: News<'_>) {
+    for what in over {
+        tracing::info!(sink, "{what}: works again");
+    }
+    for Finding { what, detail, .. } in fresh {
+        tracing::warn!(sink, "{what}: {detail}");
+    }
+}
+
+/// Shows levels, and takes back those that are no longer told. Returns which have a metric.
+fn show_levels(sink: &str, levels: &[Level], mut shown: BTreeSet<Of>) -> BTreeSet<Of> {
+    let mut now = BTreeSet::new();
+    for level in levels {
+        let of = (level.gauge, level.topic.clone(), level.group.clone());
+        show(sink, &of, level.value);
+        now.insert(of);
+    }
+    shown.difference(&now).for_each(|gone| show(sink, gone, f64::NAN));
+    shown.append(&mut now);
+    shown
+}
+
+/// Shows findings, none if the destination was silent. What was found before is over, or not known.
+fn show_findings(
+    sink: &str,
+    findings: Option<&[Finding]>,
+    mut found: BTreeSet<String>,
+) -> BTreeSet<String> {
+    let show = |what: &String, value: f64| {
+        let labels = [("sink", sink.to_owned()), ("what", what.clone())];
+        gauge!(names::SINK_FINDING, &labels).set(value);
+    };
+    // Several brokers may have the same; the worst of them stands first and comes last here.
+    let all = findings.unwrap_or_default().iter().rev();
+    let grade = |finding: &Finding| if finding.grade == Grade::Bad { 2.0 } else { 1.0 };
+    let now: BTreeMap<String, f64> = all.map(|it| (it.what.clone(), grade(it))).collect();
+    let over = if findings.is_some() { 0.0 } else { f64::NAN };
+    found.iter().filter(|what| !now.contains_key(*what)).for_each(|what| show(what, over));
+    now.iter().for_each(|(what, grade)| show(what, *grade));
+    found.extend(now.into_keys());
+    found
 }
 
 fn show(sink: &str, (of, topic, group): &Of, value: f64) {

@@ -3,17 +3,21 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use std::future::pending;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use event::{
-    Answer, Cause, Code, Durability, Event, Gauge, Inspection, Level, Pulse, Refusal, Sink,
+    Answer, Cause, Code, Durability, Event, Finding, Gauge, Grade, Inspection, Level, Pulse,
+    Refusal, Sink,
 };
 use postbox_telemetry::Telemetry;
 use tokio_util::sync::CancellationToken;
 
 const EVERY: Duration = Duration::from_secs(15);
+
+/// Only the first of a process gets the metrics, so all tests here have the same.
+static TELEMETRY: LazyLock<Telemetry> = LazyLock::new(Telemetry::install);
 
 /// A destination that says what it is told to; told nothing, it stays silent.
 #[derive(Default)]
@@ -47,7 +51,7 @@ fn says(topic: &str, value: f64) -> Option<Result<Inspection, Refusal>> {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_destination_no_longer_says_leaves_no_number_standing() {
-    let (telemetry, fake) = (Telemetry::install(), Arc::<Fake>::default());
+    let (telemetry, fake) = (&*TELEMETRY, Arc::<Fake>::default());
     let stop = CancellationToken::new();
     let looking = {
         let (telemetry, sink, stop) = (telemetry.clone(), fake.clone(), stop.clone());
@@ -73,16 +77,57 @@ async fn what_a_destination_no_longer_says_leaves_no_number_standing() {
     };
     let class = |value: &str| format!(r#"postbox_sink_durability{{sink="there"}} {value}"#);
     shows(says("orders", 7.0), &[&orders("7"), disk, &class("1")]).await;
-    let view = &telemetry.sinks()[0];
+    let there = || telemetry.sinks().into_iter().find(|view| view.sink == "there").unwrap();
+    let view = there();
     assert_eq!((view.durability, view.levels.len()), (Some(Durability::Durable), 2));
     shows(says("bills", 3.0), &[&orders("NaN"), &bills("3"), disk]).await;
     let down = Refusal::Down(Cause::new(Code::SinkDown, "as the test says"));
     for said in [Some(Err(down)), None] {
         shows(said, &[&orders("NaN"), &bills("NaN"), &class("NaN")]).await;
-        let view = &telemetry.sinks()[0];
+        let view = there();
         assert!(view.durability.is_none() && view.levels.is_empty() && view.cause.is_some());
         shows(says("orders", 9.0), &[&orders("9"), &bills("NaN"), disk, &class("1")]).await;
     }
+    stop.cancel();
+    looking.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_work_is_shown_until_it_is_over_and_the_worst_first() {
+    let (telemetry, fake) = (&*TELEMETRY, Arc::<Fake>::default());
+    let stop = CancellationToken::new();
+    let looking = {
+        let (telemetry, sink, stop) = (telemetry.clone(), fake.clone(), stop.clone());
+        tokio::spawn(async move { telemetry.look("found", vec![sink], EVERY, stop).await })
+    };
+    let shows = async |findings: Option<&[(Grade, &str)]>, copies: &str, flush: &str| {
+        *fake.0.lock().unwrap() = findings.map(|findings| {
+            let finding = |(grade, what): &(Grade, &str)| Finding::new(*grade, *what, "as it is");
+            let findings = findings.iter().map(finding).collect();
+            Ok(Inspection { findings, ..Inspection::of(Durability::Durable) })
+        });
+        let line = |what: &str, value: &str| {
+            format!(r#"postbox_sink_finding{{sink="found",what="{what}"}} {value}"#)
+        };
+        let lines = [line("copies", copies), line("flush", flush)];
+        tokio::time::timeout(20 * EVERY, async {
+            while !lines.iter().all(|line| telemetry.metrics().contains(line)) {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        })
+        .await
+        .unwrap_or_else(|_| panic!("{lines:#?}\n{}", telemetry.metrics()));
+        let views = telemetry.sinks();
+        let view = views.into_iter().find(|view| view.sink == "found").unwrap();
+        view.findings.into_iter().map(|it| (it.grade, it.what)).collect::<Vec<_>>()
+    };
+    use Grade::{Bad, Good, Warn};
+    let all = [(Good, "disk"), (Warn, "flush"), (Warn, "copies"), (Bad, "copies")];
+    let seen = shows(Some(&all), "2", "1").await;
+    let expected = [(Bad, "copies"), (Warn, "flush"), (Warn, "copies")];
+    assert_eq!(seen, expected.map(|(grade, what)| (grade, what.to_owned())));
+    assert_eq!(shows(None, "NaN", "NaN").await, []);
+    assert_eq!(shows(Some(&all[..2]), "0", "1").await, [(Warn, "flush".to_owned())]);
     stop.cancel();
     looking.await.unwrap();
 }

@@ -6,7 +6,7 @@ use askama::Template;
 use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use event::{Beat, Counts, Durability, Gauge, Inspection, LaneView, Millis, SinkView};
+use event::{Beat, Counts, Durability, Finding, Gauge, Inspection, LaneView, Millis, SinkView};
 
 use super::{Frame, Trouble, html};
 use crate::app::{App, Tally};
@@ -85,6 +85,16 @@ struct SinkRow {
     durability: &'static str,
     levels: Vec<Reading>,
     cause: Option<(&'static str, String)>,
+    findings: Vec<Found>,
+    /// How many findings are left out.
+    more: usize,
+}
+
+/// One thing that a look at a destination found.
+struct Found {
+    tone: &'static str,
+    what: String,
+    detail: String,
 }
 
 /// One figure of a destination: its label, and the value or a dash.
@@ -201,6 +211,9 @@ fn lane_row(lane: &LaneView) -> LaneRow {
 /// How full a disk may be before it is marked.
 const FULL: f64 = 0.8;
 
+/// How many findings of a destination are shown; `overview.js` shows as many.
+const SHOWN: usize = 3;
+
 fn sink_row(view: &SinkView) -> SinkRow {
     let reading = |(gauge, label)| {
         let value = Inspection::total(&view.levels, gauge);
@@ -217,11 +230,18 @@ fn sink_row(view: &SinkView) -> SinkRow {
         Reading { label, text, bad }
     };
     let labels = ["Lag", "Retry", "Dead there", "Disk"];
+    let found = |it: &Finding| Found {
+        tone: it.grade.as_str(),
+        what: it.what.clone(),
+        detail: it.detail.clone(),
+    };
     SinkRow {
         name: view.sink.clone(),
         durability: view.durability.map_or("unknown", Durability::as_str),
         levels: Gauge::ALL.into_iter().zip(labels).map(reading).collect(),
         cause: view.cause.as_ref().map(|cause| (cause.code.as_str(), cause.detail.clone())),
+        findings: view.findings.iter().take(SHOWN).map(found).collect(),
+        more: view.findings.len().saturating_sub(SHOWN),
     }
 }
 

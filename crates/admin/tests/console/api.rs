@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use event::{
-    Beat, Cause, Code, Durability, Event, Gauge, LaneState, LaneView, Level, Payload, SinkView,
-    Status,
+    Beat, Cause, Code, Durability, Event, Finding, Gauge, Grade, LaneState, LaneView, Level,
+    Payload, SinkView, Status,
 };
 use serde_json::{Value, json};
 
@@ -29,6 +29,7 @@ async fn outboxes_and_pulse_show_what_the_seams_say() {
         sink: "stock".into(),
         durability: Some(Durability::Replicated),
         levels: vec![lag],
+        findings: vec![Finding::new(Grade::Bad, "copies", "no slave is there")],
         cause: None,
     });
     let outboxes = console.get("/api/v1/outboxes").await.json();
@@ -45,6 +46,8 @@ async fn outboxes_and_pulse_show_what_the_seams_say() {
     assert_eq!(pulse["sinks"][0]["durability"], "replicated");
     let level = json!({"gauge": "lag", "topic": "t", "group": "g", "value": 7.0});
     assert_eq!(pulse["sinks"][0]["levels"], json!([level]));
+    let finding = json!({"grade": "bad", "what": "copies", "detail": "no slave is there"});
+    assert_eq!(pulse["sinks"][0]["findings"], json!([finding]));
 }
 
 #[tokio::test]

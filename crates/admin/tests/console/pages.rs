@@ -2,7 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use event::{Cause, Code, Durability, EXPLANATIONS, Event, Gauge, Level, SinkView, Status};
+use event::{
+    Cause, Code, Durability, EXPLANATIONS, Event, Finding, Gauge, Grade, Level, SinkView, Status,
+};
 
 use crate::client::{Answer, open};
 use crate::fake::listed;
@@ -28,12 +30,19 @@ async fn the_overview_shows_destinations_once_they_were_looked_at() {
             sink: "stock".into(),
             durability: Some(Durability::Durable),
             levels,
+            findings: vec![
+                Finding::new(Grade::Bad, "copies", SCRIPT),
+                Finding::new(Grade::Warn, SCRIPT, "is everysec"),
+                Finding::new(Grade::Warn, "third", "as the test says"),
+                Finding::new(Grade::Warn, "fourth", "as the test says"),
+            ],
             cause: None,
         },
         SinkView {
             sink: SCRIPT.into(),
             durability: None,
             levels: Vec::new(),
+            findings: Vec::new(),
             cause: Some(Cause::new(Code::SinkDown, SCRIPT)),
         },
     ]);
@@ -45,10 +54,14 @@ async fn the_overview_shows_destinations_once_they_were_looked_at() {
         "<td class=\"num bad-text\" data-label=\"Disk\">90 %</td>",
         "<td data-label=\"Durability\">unknown</td>",
         "<a href=\"/explain/sink-down\">",
+        "<span class=\"pill bad\">copies</span>",
+        "<span class=\"detail\">is everysec</span>",
+        "<span class=\"pill warn\">third</span>",
+        "and 1 more: <code>postbox doctor</code>",
     ] {
         assert!(page.contains(shown), "{shown}\n{page}");
     }
-    assert!(!page.contains(SCRIPT));
+    assert!(!page.contains(SCRIPT) && !page.contains("fourth"));
 }
 
 #[tokio::test]

@@ -61,7 +61,8 @@ pub(super) async fn worth(
 
 /// Judges the settings; returns the brokers that tell, too.
 async fn judged(sink: &Common) -> (Inspection, Vec<Desk>) {
-    let mut seen = Inspection::of(Durability::BestEffort);
+    let findings = sink.unkept.findings();
+    let mut seen = Inspection { findings, ..Inspection::of(Durability::BestEffort) };
     if sink.names.is_empty() {
         seen.findings.push(Finding::new(
             Grade::Warn,

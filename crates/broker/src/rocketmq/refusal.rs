@@ -8,6 +8,7 @@ use std::time::Duration;
 use event::{Cause, Code, Refusal};
 use tonic::Status;
 
+use super::unkept::Lack;
 use super::wire::v2;
 use crate::width::Signal;
 
@@ -17,9 +18,6 @@ pub(super) const OK: i32 = 20000;
 pub(super) const TOPIC_NOT_FOUND: i32 = 40402;
 /// There is nothing to hand out.
 pub(super) const MESSAGE_NOT_FOUND: i32 = 40401;
-/// The copy on another broker was not made, or not in time. It is on this one.
-pub(super) const UNCOPIED: [i32; 2] = [50002, 50402];
-
 const TYPE_CONFLICT: i32 = 40014;
 
 /// Why a topic has no route.
@@ -120,6 +118,15 @@ pub(super) fn load(refusal: &Refusal) -> Signal {
 pub(super) fn routeless(status: &v2::Status) -> bool {
     status.code == TOPIC_NOT_FOUND
         || status.code == TYPE_CONFLICT && status.message.contains("UNSPECIFIED")
+}
+
+/// Says what an event lacks that a broker has all the same.
+pub(super) fn lack(status: &v2::Status) -> Option<Lack> {
+    match status.code {
+        50401 => Some(Lack::Flush),
+        50002 | 50402 => Some(Lack::Copy),
+        _ => None,
+    }
 }
 
 /// Tells whether one broker took nothing, and the next that the proxy picks may take it.

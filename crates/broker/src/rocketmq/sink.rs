@@ -114,7 +114,7 @@ impl RocketMq {
     async fn take(&self, (turn, said): Answered, topic: &str) -> Answer {
         let bad = match said {
             Ok(receipt) => {
-                self.common.kept(topic);
+                self.common.topics.worked(topic);
                 self.shown.taken();
                 return Ok(receipt);
             }
@@ -134,8 +134,9 @@ impl RocketMq {
     }
 
     pub(super) async fn judge(&self, status: &v2::Status, topic: &str) -> Refusal {
-        if refusal::UNCOPIED.contains(&status.code) {
-            self.common.uncopied(topic);
+        if let Some(lack) = refusal::lack(status) {
+            let said = format!("{}: {}", status.code, status.message);
+            self.common.unkept.note(lack, topic, &said);
         }
         let absence = match refusal::routeless(status) {
             true => witness::absence(self, topic).await,

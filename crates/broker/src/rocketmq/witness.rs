@@ -162,13 +162,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_copy_that_was_not_made_is_told() {
-        for code in [50002, 50402] {
+    async fn what_an_event_lacks_is_told() {
+        for (code, what) in [(50002, "copies"), (50402, "copies"), (50401, "flushes")] {
             let sink = sink("");
             let status = wire::v2::Status { code, message: String::new() };
             let judged = sink.judge(&status, "t").await;
             assert!(matches!(judged, Refusal::Unknown(_)), "{judged:?}");
-            assert!(sink.common.is_alone(), "{code}");
+            let told = sink.common.unkept.findings().into_iter().map(|it| it.what);
+            assert_eq!(told.collect::<Vec<_>>(), [what], "{code}");
         }
     }
 

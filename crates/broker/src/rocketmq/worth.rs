@@ -43,7 +43,9 @@ pub(super) fn judge(name: &str, there: i64, settings: &Settings) -> (Durability,
         (false, true) => Durability::Durable,
         (false, false) => Durability::BestEffort,
     };
-    (class, vec![find("flush", flushed), find("replication", copies.told(there))])
+    let mut findings = vec![find("flush", flushed), find("replication", copies.told())];
+    findings.extend(copies.missing(there).map(|missing| find("copies", missing)));
+    (class, findings)
 }
 
 /// How many copies a receipt waits for.
@@ -75,21 +77,15 @@ impl Copies {
         self.elected || self.waits && self.least >= 2
     }
 
-    /// Says what that risks where so many brokers are there.
-    fn told(&self, there: i64) -> (Grade, String) {
-        let Copies { elected, waits, least } = self;
-        let detail = match (self.are_waited_for(), waits) {
-            (true, _) if *elected || there >= *least => {
-                return (Grade::Good, "a receipt waits for a copy".to_owned());
-            }
-            (true, _) => format!(
-                "a receipt waits for {least} copies, and the name server knows {there}: no event \
-                 gets one until a slave is there"
-            ),
+    /// Says what that risks.
+    fn told(&self) -> (Grade, String) {
+        let detail = match (self.are_waited_for(), self.waits) {
+            (true, _) => return (Grade::Good, "a receipt waits for a copy".to_owned()),
             // Surprising, and the same in every 5.x so far.
             (false, true) => format!(
-                "SYNC_MASTER waits for no copy while inSyncReplicas is {least}: set \
-                 inSyncReplicas=2, and minInSyncReplicas=2 if it may shrink"
+                "SYNC_MASTER waits for no copy while inSyncReplicas is {}: set inSyncReplicas=2, \
+                 and minInSyncReplicas=2 if it may shrink",
+                self.least
             ),
             (false, false) => {
                 "a receipt waits for no copy: the loss of this machine loses its newest events; \
@@ -98,6 +94,19 @@ impl Copies {
             }
         };
         (Grade::Warn, detail)
+    }
+
+    /// Says that a receipt waits for more brokers than there are.
+    fn missing(&self, there: i64) -> Option<(Grade, String)> {
+        let least = self.least;
+        let missing = self.waits && !self.elected && least >= 2 && there < least;
+        missing.then(|| {
+            let detail = format!(
+                "a receipt waits for {least} copies, and the name server knows {there}: no event \
+                 gets one until a slave is there"
+            );
+            (Grade::Bad, detail)
+        })
     }
 }
 
@@ -168,12 +177,12 @@ mod tests {
     fn a_slave_that_is_missing_is_told_and_a_receipt_is_worth_the_same() {
         let pairs: &[_] = &[("brokerRole", "SYNC_MASTER"), ("inSyncReplicas", "2")];
         let elected: &[_] = &[("enableDLegerCommitLog", "true")];
-        for (settings, there, grade) in
-            [(pairs, 2, Grade::Good), (pairs, 1, Grade::Warn), (elected, 1, Grade::Good)]
+        for (settings, there, missing) in [(pairs, 2, false), (pairs, 1, true), (elected, 1, false)]
         {
             let (class, findings) = judge("a", there, &told(settings));
-            let found = findings.iter().find(|finding| finding.what == "replication").unwrap();
-            assert_eq!((class, found.grade), (Durability::Replicated, grade), "{found:?}");
+            let grade = |what: &str| findings.iter().find(|it| it.what == what).map(|it| it.grade);
+            assert_eq!((class, grade("replication")), (Durability::Replicated, Some(Grade::Good)));
+            assert_eq!(grade("copies"), missing.then_some(Grade::Bad), "{findings:?}");
         }
     }
 

@@ -213,12 +213,12 @@ fn say(findings: &[Finding], out: Out) -> anyhow::Result<End> {
     let (mut list, mut lines) = (Vec::new(), Vec::new());
     let width = findings.iter().map(|f| f.what.chars().count()).max().unwrap_or(0).min(40);
     for Finding { grade, what, detail } in findings {
-        let (mark, tone, name) = match grade {
-            Grade::Good => ("✓", Tone::Good, "good"),
-            Grade::Warn => ("!", Tone::Warn, "warn"),
-            Grade::Bad => ("✗", Tone::Bad, "bad"),
+        let (mark, tone) = match grade {
+            Grade::Good => ("✓", Tone::Good),
+            Grade::Warn => ("!", Tone::Warn),
+            Grade::Bad => ("✗", Tone::Bad),
         };
-        list.push(json!({ "grade": name, "what": what, "detail": detail }));
+        list.push(json!({ "grade": grade.as_str(), "what": what, "detail": detail }));
         let what = format!("{:<width$}", crate::escape::escape(what));
         lines.push(format!("{} {what}  {}", out.paint(tone, mark), crate::escape::escape(detail)));
     }

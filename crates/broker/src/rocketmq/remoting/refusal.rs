@@ -4,10 +4,13 @@
 
 use event::{Cause, Code, Refusal};
 
+use super::super::unkept::Lack;
 use super::link::Answer;
 
 /// For an event: stored, flushed and copied as the settings say.
 pub(super) const OK: i64 = 0;
+/// It is on this broker, and was not flushed in time.
+pub(super) const SLOW_DISK: i64 = 10;
 /// The copy on another broker was not made. It is on this one.
 pub(super) const NO_SLAVE: i64 = 11;
 /// It was not made in time, which is all that a broker of 5.x says of a slave that is away.
@@ -30,13 +33,13 @@ const STRANGER: [&str; 7] = [
 /// Judges a code that is not `OK`, of a request with so many bytes.
 pub(super) fn of(answer: &Answer, topic: &str, bytes: usize) -> Refusal {
     let Answer { code, remark } = answer;
-    let said = format!("{code}: {}", if remark.is_empty() { name(*code) } else { remark });
+    let said = said(answer);
     let words = without(remark, topic);
     let has = |any: &[&str]| any.iter().any(|it| words.contains(it));
     let cause = |code| Cause::new(code, &said);
     let down = |code, why: &str| Refusal::Down(Cause::new(code, format_args!("{why}: {said}")));
     match *code {
-        10 | NO_SLAVE | SLOW_SLAVE => unknown(Code::NotKept, &said),
+        SLOW_DISK | NO_SLAVE | SLOW_SLAVE => unknown(Code::NotKept, &said),
         // Who is known, and may not write to this topic. 4.x has one code for all errors.
         1 | 16 if has(&["has no permission", "No default permission"]) => {
             Refusal::Retry(cause(Code::AuthRefused), None)
@@ -65,10 +68,24 @@ pub(super) fn of(answer: &Answer, topic: &str, bytes: usize) -> Refusal {
     }
 }
 
+/// Says what an event lacks that a broker has all the same.
+pub(super) fn lack(answer: &Answer) -> Option<Lack> {
+    match answer.code {
+        SLOW_DISK => Some(Lack::Flush),
+        NO_SLAVE | SLOW_SLAVE => Some(Lack::Copy),
+        _ => None,
+    }
+}
+
+/// Says a code with the broker's own words.
+pub(super) fn said(Answer { code, remark }: &Answer) -> String {
+    format!("{code}: {}", if remark.is_empty() { name(*code) } else { remark })
+}
+
 /// Names what a broker leaves without words.
 fn name(code: i64) -> &'static str {
     match code {
-        10 => "FLUSH_DISK_TIMEOUT",
+        SLOW_DISK => "FLUSH_DISK_TIMEOUT",
         NO_SLAVE => "SLAVE_NOT_AVAILABLE",
         SLOW_SLAVE => "FLUSH_SLAVE_TIMEOUT",
         _ => "",

@@ -228,13 +228,15 @@ impl RocketMqRemoting {
         };
         match answer.code {
             refusal::OK => {
-                self.common.kept(topic);
+                self.common.topics.worked(topic);
                 return Ok(());
             }
-            refusal::NO_SLAVE | refusal::SLOW_SLAVE => self.common.uncopied(topic),
             // What the broker says does not fit the route.
             1 | 16 | 501 | refusal::NO_TOPIC => self.routes.doubt(topic),
             _ => {}
+        }
+        if let Some(lack) = refusal::lack(&answer) {
+            self.common.unkept.note(lack, topic, &refusal::said(&answer));
         }
         Err(refusal::of(&answer, topic, request.body.len()))
     }

@@ -1,10 +1,11 @@
 //! The destinations in `postbox status`: what a receipt is worth, and how full they are.
 
-use event::{Gauge, Inspection, Refusal};
+use event::{Finding, Gauge, Grade, Inspection, Refusal};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use crate::config::{self, Config};
+use crate::escape::escape;
 use crate::out::Out;
 use crate::table::{Align, Cell, Table, Tone};
 use crate::wire;
@@ -56,6 +57,9 @@ pub(super) fn say(all: &[Asked], after: bool, out: Out) -> std::io::Result<()> {
             Ok(seen) => {
                 table.row(row(asked, seen));
                 answered = true;
+                for (tone, text) in wrong(&asked.name, &seen.findings) {
+                    out.aside(tone, text);
+                }
             }
             Err(refusal) => {
                 let why = refusal.cause().map(ToString::to_string).unwrap_or_default();
@@ -67,6 +71,21 @@ pub(super) fn say(all: &[Asked], after: bool, out: Out) -> std::io::Result<()> {
         out.line("")?;
     }
     if answered { out.table(&table) } else { Ok(()) }
+}
+
+/// Says what does not work; what only wants a look is counted.
+fn wrong(name: &str, findings: &[Finding]) -> Vec<(Tone, String)> {
+    let bad = |Finding { what, detail, .. }: &Finding| {
+        (Tone::Bad, format!("✗ {name}: {}: {}", escape(what), escape(detail)))
+    };
+    let of = |grade| findings.iter().filter(move |finding| finding.grade == grade);
+    let mut all: Vec<(Tone, String)> = of(Grade::Bad).map(bad).collect();
+    let looks = of(Grade::Warn).count();
+    if looks > 0 {
+        let text = format!("! {name}: {looks} to look at; `postbox doctor` says what");
+        all.push((Tone::Warn, text));
+    }
+    all
 }
 
 fn row(asked: &Asked, seen: &Inspection) -> Vec<Cell> {
@@ -100,8 +119,17 @@ pub(super) fn view(asked: &Asked) -> Value {
         "kind": asked.kind,
         "durability": seen.map(|seen| seen.durability),
         "levels": seen.map(|seen| &seen.levels),
+        "findings": seen.map(|seen| findings(&seen.findings)),
         "problem": asked.said.as_ref().err().map(Refusal::cause),
     })
+}
+
+fn findings(all: &[Finding]) -> Vec<Value> {
+    all.iter().filter(|finding| finding.grade > Grade::Good).map(found).collect()
+}
+
+fn found(Finding { grade, what, detail }: &Finding) -> Value {
+    json!({ "grade": grade.as_str(), "what": what, "detail": detail })
 }
 
 #[cfg(test)]
@@ -135,6 +163,31 @@ mod tests {
             view["levels"][3],
             json!({"gauge": "disk", "topic": "t", "group": "g", "value": 0.614})
         );
+    }
+
+    #[test]
+    fn what_does_not_work_is_told_in_full_and_the_rest_counted() {
+        let mut seen = Inspection::of(Durability::Replicated);
+        for (grade, what) in [
+            (Grade::Warn, "flush"),
+            (Grade::Bad, "copies"),
+            (Grade::Good, "replication"),
+            (Grade::Warn, "timeout"),
+        ] {
+            seen.findings.push(Finding::new(grade, what, "as the test says"));
+        }
+        let said = wrong("there", &seen.findings);
+        let expected = [
+            (Tone::Bad, "✗ there: copies: as the test says"),
+            (Tone::Warn, "! there: 2 to look at; `postbox doctor` says what"),
+        ];
+        assert_eq!(said, expected.map(|(tone, text)| (tone, text.to_owned())));
+        let view = view(&asked(Ok(seen)));
+        let told = view["findings"].as_array().unwrap();
+        assert_eq!(told.len(), 3, "{view}");
+        let finding = json!({"grade": "bad", "what": "copies", "detail": "as the test says"});
+        assert_eq!(told[1], finding);
+        assert_eq!(wrong("there", &[]), []);
     }
 
     #[test]

@@ -230,16 +230,21 @@ async fn a_broker_that_is_full_rests_nobody_unless_it_is_the_only_one() {
 }
 
 #[tokio::test]
-async fn a_copy_that_was_not_made_is_unknown_and_told() {
-    for code in [refusal::NO_SLAVE, refusal::SLOW_SLAVE] {
+async fn what_an_event_lacks_is_unknown_and_told() {
+    for (code, what) in [
+        (refusal::NO_SLAVE, "copies"),
+        (refusal::SLOW_SLAVE, "copies"),
+        (refusal::SLOW_DISK, "flushes"),
+    ] {
         let broker = Fake::broker_that_says(code).await;
         let names = Fake::names(&[&broker.address]).await;
         let sink = sink(&names.address, Shape::Fifo);
-        assert!(!sink.common.is_alone());
+        assert!(sink.common.unkept.findings().is_empty());
         let answers = sink.publish(&events(1)).await;
         let [Err(Refusal::Unknown(cause))] = &answers[..] else { panic!("{answers:?}") };
         assert_eq!(cause.code, Code::NotKept);
-        assert!(sink.common.is_alone(), "{code}");
+        let told = sink.common.unkept.findings().into_iter().map(|it| it.what);
+        assert_eq!(told.collect::<Vec<_>>(), [what], "{code}");
     }
 }
 
