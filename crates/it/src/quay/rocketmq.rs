@@ -314,7 +314,7 @@ impl Quay for RocketMqQuay {
 
     async fn feed(&self, subscription: Subscription) -> Result<Arc<dyn Feed>> {
         if self.access.url.starts_with(WITHOUT) {
-            return Ok(Arc::new(Pull::new(self.broker.clone(), subscription)));
+            return Ok(Arc::new(Pull::new(self.brokers(), subscription)));
         }
         let feed = RocketMqFeed::new(&self.access, subscription).map_err(anyhow::Error::msg)?;
         Ok(Arc::new(feed))

@@ -37,12 +37,12 @@ pub struct Fleet {
 }
 
 /// Starts two masters that have the same topics.
-pub async fn masters(first: &[&str], second: &[&str]) -> Fleet {
+pub async fn masters(server: &str, first: &[&str], second: &[&str]) -> Fleet {
     let first = [&["proxy.proxyMode=cluster"], first].concat();
     let second = [&["broker.brokerName=broker-b"], second].concat();
-    let mut fleet = Fleet::start(FIVE, &first, &second, ("broker-b", "0")).await;
+    let mut fleet = Fleet::start(server, &first, &second, ("broker-b", "0")).await;
     let desk = &fleet.quay.whole.broker;
-    let address = at(&fleet.second(), FIVE, "broker");
+    let address = at(&fleet.second(), server, "broker");
     let other = Desk { address, ..desk.clone() };
     fleet.quay.whole.others.push(other);
     // A proxy goes through the queues of one broker before it comes to the next.
@@ -76,6 +76,11 @@ impl Fleet {
     /// Returns the first with its proxy.
     pub fn whole(&self) -> &RocketMqQuay {
         &self.quay.whole
+    }
+
+    /// Stops the second in the midst of whatever it does, or lets it go on.
+    pub fn pause(&self, paused: bool) -> Result<()> {
+        self.second().pause(paused)
     }
 
     /// Kills the second.

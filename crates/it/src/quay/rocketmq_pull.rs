@@ -1,5 +1,5 @@
-//! One group's view of a topic, read from a broker of RocketMQ itself by the old protocol, as
-//! consumers of RocketMQ 4 do.
+//! One group's view of a topic, read from the brokers of RocketMQ themselves by the old protocol,
+//! as consumers of RocketMQ 4 do.
 //!
 //! Enough for the suite of sinks: it is alone in its group, and gives nothing to others.
 
@@ -29,15 +29,15 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// A consumer.
 pub(super) struct Pull {
-    broker: Desk,
+    brokers: Vec<Desk>,
     wants: Subscription,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Where each queue of a topic is read next.
-    places: BTreeMap<(String, i64), i64>,
+    /// Where each queue that a broker has of a topic is read next.
+    places: BTreeMap<(usize, String, i64), i64>,
     shelf: VecDeque<Entry>,
     hand: HashMap<Handle, Entry>,
     handles: u64,
@@ -45,6 +45,8 @@ struct State {
 
 /// What stands at one place of a queue.
 struct Entry {
+    /// Which of the brokers has it.
+    broker: usize,
     topic: String,
     queue: i64,
     place: i64,
@@ -54,24 +56,36 @@ struct Entry {
 }
 
 impl Pull {
-    pub(super) fn new(broker: Desk, wants: Subscription) -> Pull {
-        let broker = Desk { patience: wants.timeout, ..broker };
-        Pull { broker, wants, state: Mutex::default() }
+    pub(super) fn new<'a>(brokers: impl Iterator<Item = &'a Desk>, wants: Subscription) -> Pull {
+        let patient = |broker: &Desk| Desk { patience: wants.timeout, ..broker.clone() };
+        Pull { brokers: brokers.map(patient).collect(), wants, state: Mutex::default() }
+    }
+
+    /// Brings what is new at all brokers. One that is away keeps no other from being read.
+    async fn look(&self, state: &mut State) -> Result<(), Silence> {
+        let mut away = None;
+        for broker in 0..self.brokers.len() {
+            away = self.look_at(broker, state).await.err().or(away);
+        }
+        match away {
+            Some(silence) if state.shelf.is_empty() => Err(silence),
+            _ => Ok(()),
+        }
     }
 
     /// Brings what is new in the queues of all topics.
-    async fn look(&self, state: &mut State) -> Result<(), Silence> {
+    async fn look_at(&self, broker: usize, state: &mut State) -> Result<(), Silence> {
         for topic in &self.wants.topics {
             let asked = [("consumerGroup", &*self.wants.group), ("topic", topic)];
-            let told = self.broker.ask(CONSUME_STATS, &asked, b"").await?;
+            let told = self.brokers[broker].ask(CONSUME_STATS, &asked, b"").await?;
             let told = String::from_utf8_lossy(&told);
             let of = |name| numbers(&told, name).into_iter();
             let ends = of("brokerOffset").zip(of("consumerOffset"));
             for (queue, (end, ended)) in of("queueId").zip(ends) {
-                let of = (topic.clone(), queue);
+                let of = (broker, topic.clone(), queue);
                 let mut place = *state.places.entry(of.clone()).or_insert(ended.max(0));
                 while place < end {
-                    let come = self.pull(topic, queue, place).await?;
+                    let come = self.pull(broker, topic, queue, place).await?;
                     let Some(last) = come.last() else { break };
                     place = last.place + 1;
                     state.places.insert(of.clone(), place);
@@ -82,7 +96,13 @@ impl Pull {
         Ok(())
     }
 
-    async fn pull(&self, topic: &str, queue: i64, place: i64) -> Result<Vec<Entry>, Silence> {
+    async fn pull(
+        &self,
+        broker: usize,
+        topic: &str,
+        queue: i64,
+        place: i64,
+    ) -> Result<Vec<Entry>, Silence> {
         let (queue, place) = (queue.to_string(), place.to_string());
         let fields = [
             ("consumerGroup", &*self.wants.group),
@@ -97,8 +117,8 @@ impl Pull {
             ("subVersion", "0"),
             ("expressionType", "TAG"),
         ];
-        match self.broker.ask(PULL, &fields, b"").await {
-            Ok(body) => Ok(Bytes(&body).entries()),
+        match self.brokers[broker].ask(PULL, &fields, b"").await {
+            Ok(body) => Ok(Bytes(&body).entries(broker)),
             Err(Silence::Refused { code, .. }) if NOTHING.contains(&code) => Ok(Vec::new()),
             Err(silence) => Err(silence),
         }
@@ -113,7 +133,7 @@ impl Pull {
             ("queueId", &queue),
             ("commitOffset", &place),
         ];
-        self.broker.ask(COMMIT, &fields, b"").await.map(drop)
+        self.brokers[entry.broker].ask(COMMIT, &fields, b"").await.map(drop)
     }
 
     /// Puts it where the broker keeps what a group has given up.
@@ -126,7 +146,7 @@ impl Pull {
             ("originTopic", &entry.topic),
             ("unitMode", "false"),
         ];
-        self.broker.ask(GIVE_BACK, &fields, b"").await.map(drop)
+        self.brokers[entry.broker].ask(GIVE_BACK, &fields, b"").await.map(drop)
     }
 }
 
@@ -197,11 +217,11 @@ fn down(silence: Silence) -> Refusal {
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
-    fn entries(mut self) -> Vec<Entry> {
-        std::iter::from_fn(|| (!self.0.is_empty()).then(|| self.entry())).collect()
+    fn entries(mut self, broker: usize) -> Vec<Entry> {
+        std::iter::from_fn(|| (!self.0.is_empty()).then(|| self.entry(broker))).collect()
     }
 
-    fn entry(&mut self) -> Entry {
+    fn entry(&mut self, broker: usize) -> Entry {
         const BEFORE_THE_QUEUE: usize = 4 + 4 + 4;
         const FLAGS: usize = 4;
         const BEFORE_THE_BODY: usize = 4 + 8 + 8 + 8 + 8 + 4 + 8;
@@ -216,7 +236,7 @@ impl<'a> Bytes<'a> {
         });
         let topic = String::from_utf8_lossy(topic).into_owned();
         let event = opened(&topic, &String::from_utf8_lossy(properties), body);
-        Entry { topic, queue, place, physical, event }
+        Entry { broker, topic, queue, place, physical, event }
     }
 
     fn number(&mut self, bytes: usize) -> i64 {
