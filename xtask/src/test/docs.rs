@@ -1,14 +1,16 @@
-//! The documentation: it builds, its links lead to files, and the commands that it marks run.
+//! The documentation: it builds, its links lead to files and headings, the sections of the config
+//! that it names are there, and the commands that it marks run.
 //!
 //! The marked blocks of a page run one after the other, each in a new shell in the page's own fresh
 //! folder, with `postbox` on the path.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-use super::markdown::{file_links, scripts};
+use super::markdown::{Link, links, parts, scripts, sections};
 use super::{build, finish, finish_soon, run_cargo};
 use crate::root;
 use crate::world::Run;
@@ -18,13 +20,7 @@ pub(super) fn check(run: &Run) -> Result<()> {
     doc.args(["doc", "--quiet", "--workspace", "--no-deps", "--lib"]);
     finish(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
     let pages = pages()?;
-    let mut lost = Vec::new();
-    for page in &pages {
-        let home = page.parent().unwrap_or(page);
-        let links = file_links(&fs::read_to_string(page)?).into_iter();
-        let missing = links.filter(|link| !home.join(link).exists());
-        lost.extend(missing.map(|link| format!("{}: {link} does not exist", page.display())));
-    }
+    let lost = lost(&pages)?;
     ensure!(lost.is_empty(), "{}", lost.join("\n"));
     build(run)?;
     let mut ran = 0;
@@ -45,6 +41,39 @@ pub(super) fn check(run: &Run) -> Result<()> {
     Ok(())
 }
 
+/// Says which links lead nowhere, and which sections of the default config are none.
+fn lost(pages: &[PathBuf]) -> Result<Vec<String>> {
+    let defaults = fs::read_to_string(root().join("postbox.default.toml"))?;
+    let mut lost = Vec::new();
+    for page in pages {
+        let text = fs::read_to_string(page)?;
+        let mut tell = |what: String| lost.push(format!("{}: {what}", page.display()));
+        for Link { file, part } in links(&text) {
+            let target = match file.as_str() {
+                "" => page.clone(),
+                file => page.parent().unwrap_or(page).join(file),
+            };
+            if !target.exists() {
+                tell(format!("{file} does not exist"));
+            } else if let Some(part) = part.filter(|_| target.extension().is_some_and(is_page))
+                && !parts(&fs::read_to_string(&target)?).contains(&part)
+            {
+                tell(format!("{file}#{part} is no heading"));
+            }
+        }
+        for section in sections(&text) {
+            if !defaults.lines().any(|line| line == section) {
+                tell(format!("{section} is no section of postbox.default.toml"));
+            }
+        }
+    }
+    Ok(lost)
+}
+
+fn is_page(extension: &OsStr) -> bool {
+    extension == "md"
+}
+
 /// Returns every page that a reader is led to.
 fn pages() -> Result<Vec<PathBuf>> {
     let root = root();
@@ -55,7 +84,7 @@ fn pages() -> Result<Vec<PathBuf>> {
     for folder in ["docs", "examples"] {
         collect(&root.join(folder), &mut pages)?;
     }
-    pages.retain(|page| page.is_file() && page.extension().is_some_and(|ext| ext == "md"));
+    pages.retain(|page| page.is_file() && page.extension().is_some_and(is_page));
     pages.sort();
     Ok(pages)
 }
@@ -67,4 +96,16 @@ fn collect(folder: &Path, pages: &mut Vec<PathBuf>) -> Result<()> {
         if path.is_dir() { collect(&path, pages)? } else { pages.push(path) }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_link_and_every_section_that_a_page_names_is_there() {
+        let pages = pages().unwrap();
+        assert!(pages.len() > 50, "{pages:?}");
+        assert_eq!(lost(&pages).unwrap(), [""; 0]);
+    }
 }
