@@ -5,6 +5,10 @@
 
 use event::{Cause, Code, StoreError};
 
+/// What to do when a statement has met a table, or a column, that is not there.
+pub(crate) const MAKE: &str = "; postbox migrate makes tables that nobody has made yet, and says \
+                               what to do about one that is gone";
+
 /// Returns the tables that migrations make, by name.
 pub(crate) fn tables(migrations: &[&str], table: &str) -> Vec<String> {
     let made = migrations.iter().flat_map(|file| file.lines());

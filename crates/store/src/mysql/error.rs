@@ -3,6 +3,8 @@
 use event::{Cause, Code, StoreError};
 use sqlx::mysql::MySqlDatabaseError;
 
+use crate::whole::MAKE;
+
 /// Tells whether the same work may succeed at once: it met another's, and one had to yield, or a
 /// day of history went after its transaction had begun. All of a transaction is undone after the
 /// first two, and only the statement after the others: whoever asks again has rolled back first.
@@ -45,7 +47,7 @@ fn verdict(number: u16, said: &str) -> StoreError {
         1213 | 1205 | 1020 | 1969 | 3024 | 3572 | 1317 | 1412 | 1467 | 1637 => {
             down(Code::StoreBusy, "")
         }
-        1146 | 1054 => broken(Code::SchemaMissing, "; run postbox migrate"),
+        1146 | 1054 => broken(Code::SchemaMissing, MAKE),
         1044 => broken(
             Code::StoreBroken,
             "; check the database's name in the outbox's url, and that this account was granted \
@@ -142,6 +144,13 @@ mod tests {
         }
         let said = verdict(1044, "Access denied to database 'ordres'").to_string();
         assert!(said.contains("check the database's name") && !said.contains("password"), "{said}");
+    }
+
+    #[test]
+    fn a_table_that_is_not_there_leads_to_what_works_whether_it_ever_was() {
+        let said = verdict(1146, "no such table").to_string();
+        assert!(said.contains("makes tables that nobody has made"), "{said}");
+        assert!(said.contains("about one that is gone"), "{said}");
     }
 
     #[test]

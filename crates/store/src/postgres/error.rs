@@ -3,6 +3,8 @@
 use event::{Cause, Code, StoreError};
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
+use crate::whole::MAKE;
+
 /// Tells whether the same work may succeed at once: it met another's, and one had to yield.
 pub(super) fn yields(error: &sqlx::Error) -> bool {
     let sqlx::Error::Database(error) = error else { return false };
@@ -40,7 +42,7 @@ fn verdict(state: &str, said: &str) -> StoreError {
     match state {
         // Serialization, deadlock, lock not available, timed out, an aborted transaction.
         "40001" | "40P01" | "55P03" | "57014" | "25P02" => down(Code::StoreBusy, ""),
-        "42P01" | "42703" => broken(Code::SchemaMissing, "; run postbox migrate"),
+        "42P01" | "42703" => broken(Code::SchemaMissing, MAKE),
         "28P01" | "28000" => {
             broken(Code::StoreBroken, "; check the user and the password of the outbox's url")
         }
@@ -97,6 +99,13 @@ mod tests {
         assert!(old.to_string().contains("PostgreSQL 13 or newer"), "{old}");
         let other = verdict("08P01", "invalid frontend word");
         assert!(matches!(&other, StoreError::Down(_)), "{other}");
+    }
+
+    #[test]
+    fn a_table_that_is_not_there_leads_to_what_works_whether_it_ever_was() {
+        let said = verdict("42P01", "no such table").to_string();
+        assert!(said.contains("makes tables that nobody has made"), "{said}");
+        assert!(said.contains("about one that is gone"), "{said}");
     }
 
     #[test]
