@@ -1,6 +1,7 @@
 //! A source and a sink that count what passes through them and change nothing.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -22,6 +23,8 @@ pub(crate) struct Lane {
     sink: String,
     claims: Flight<EventId, Claimed>,
     troubles: Troubles,
+    /// Whether the destination has answered a probe since it turned events away.
+    probed: AtomicBool,
 }
 
 /// What a settlement does not say any more of its claim.
@@ -34,7 +37,8 @@ struct Claimed {
 impl Lane {
     pub(crate) fn new(facts: Arc<Facts>, outbox: &str, sink: &str) -> Lane {
         let (outbox, sink) = (outbox.to_owned(), sink.to_owned());
-        Lane { facts, outbox, sink, claims: Flight::new(), troubles: Troubles::default() }
+        let (troubles, probed) = (Troubles::default(), AtomicBool::new(false));
+        Lane { facts, outbox, sink, claims: Flight::new(), troubles, probed }
     }
 
     fn labels(&self) -> [(&'static str, String); 2] {
@@ -125,6 +129,9 @@ impl Source for WatchedSource {
     async fn claim(&self, want: &Want) -> Result<Vec<Claim>, StoreError> {
         let started = Instant::now();
         let claims = self.source.claim(want).await.inspect_err(|error| self.lane.failed(error))?;
+        if claims.is_empty() && self.lane.probed.swap(false, Ordering::Relaxed) {
+            self.lane.state(LaneState::Running, None);
+        }
         let stands_by = claims.is_empty() && self.source.stands_by();
         self.lane.facts.lanes.answered(&self.lane.outbox, &self.lane.sink, stands_by);
         if !claims.is_empty() {
@@ -209,6 +216,7 @@ impl Sink for WatchedSink {
             }
         }
         counter!(names::PUBLISHED, &labels).increment(published);
+        self.lane.probed.store(false, Ordering::Relaxed);
         match down {
             Some(cause) => self.lane.state(LaneState::Resting, Some(cause)),
             None => self.lane.state(LaneState::Running, None),
@@ -216,11 +224,11 @@ impl Sink for WatchedSink {
         answers
     }
 
+    /// A destination may answer a probe and turn every event away. So it is back once it takes one
+    /// in, or once there is none left that could tell.
     async fn probe(&self) -> Result<(), Refusal> {
         let probed = self.sink.probe().await;
-        if probed.is_ok() {
-            self.lane.state(LaneState::Running, None);
-        }
+        self.lane.probed.store(probed.is_ok(), Ordering::Relaxed);
         probed
     }
 

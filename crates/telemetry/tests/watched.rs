@@ -36,8 +36,6 @@ async fn the_metrics_page_and_the_pulse_tell_what_passed() {
     source.settle(&ends).await.unwrap();
     let put_back = claims[2].end(Outcome::Release { after: Duration::ZERO });
     source.settle(&[put_back]).await.unwrap();
-    sink.probe().await.unwrap();
-    assert_eq!(state("orders"), LaneState::Running);
 
     let beat = *TELEMETRY.beats(1).last().unwrap();
     assert_eq!((beat.sent, beat.dead), (1, 1));
@@ -53,7 +51,7 @@ async fn the_metrics_page_and_the_pulse_tell_what_passed() {
         r#"postbox_dispatch_latency_seconds_count{outbox="orders",sink="stock"} 1"#,
         r#"postbox_due_seconds_count{outbox="orders",sink="stock"} 1"#,
         r#"postbox_due_seconds_bucket{outbox="orders",sink="stock",le="86400"} 1"#,
-        r#"postbox_lane_up{outbox="orders",sink="stock"} 1"#,
+        r#"postbox_lane_up{outbox="orders",sink="stock"} 0"#,
     ] {
         assert!(page.contains(line), "{line}\nis not in\n{page}");
     }
@@ -69,6 +67,31 @@ async fn a_lane_that_waited_for_its_database_runs_once_that_answers_events_or_no
     source.0.store(true, Ordering::SeqCst);
     assert_eq!(watched.claim(&want).await, Ok(Vec::new()));
     assert_eq!(state("bills"), LaneState::Running);
+}
+
+#[tokio::test]
+async fn a_destination_that_only_answers_probes_is_back_once_no_event_is_turned_away() {
+    let empty = Arc::new(Flaky(AtomicBool::new(true)));
+    let (source, sink) = TELEMETRY.watch("parcels", "stock", empty, Arc::new(Shop));
+    let want = Want { limit: 1, bytes: 1, lease: Duration::from_secs(1) };
+    let events = ["a", "b"].map(|topic| Event::new(topic, "T", "{}"));
+    let turned_away = async || {
+        for _ in 0..3 {
+            sink.publish(&events).await;
+            assert_eq!(state("parcels"), LaneState::Resting);
+            sink.probe().await.unwrap();
+            assert_eq!(state("parcels"), LaneState::Resting, "a probe is no event");
+        }
+    };
+    turned_away().await;
+    assert_eq!(source.claim(&want).await, Ok(Vec::new()));
+    assert_eq!(state("parcels"), LaneState::Running, "no event is left to tell");
+    turned_away().await;
+    sink.publish(&events[..1]).await;
+    assert_eq!(state("parcels"), LaneState::Running);
+    sink.publish(&events).await;
+    assert_eq!(source.claim(&want).await, Ok(Vec::new()));
+    assert_eq!(state("parcels"), LaneState::Resting, "nothing was heard of it since");
 }
 
 /// A database that is down, and has nothing when it is up.
