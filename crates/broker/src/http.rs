@@ -13,12 +13,15 @@ mod feed;
 mod request;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use event::{Answer, Cause, Code, Durability, Event, Inspection, Millis, Refusal, Secret, Sink};
+use event::{
+    Answer, Cause, Code, Durability, Event, Finding, Grade, Inspection, Millis, Refusal, Secret,
+    Sink,
+};
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response, Uri};
 use rustls::RootCertStore;
@@ -138,6 +141,8 @@ pub struct Http {
     gate: Arc<Gate>,
     masks: Vec<Secret>,
     durability: Durability,
+    /// Why the last probe was turned away, until an event is taken in.
+    turned: Mutex<Option<Cause>>,
 }
 
 impl Http {
@@ -172,7 +177,8 @@ impl Http {
         let host = format!("{}:{port}", url.host_str().unwrap_or_default());
         let until = Until { patience: options.timeout, stop: options.stop };
         let durability = options.durability;
-        Ok(Http { client, path, host, form, until, gate, masks, durability })
+        let turned = Mutex::default();
+        Ok(Http { client, path, host, form, until, gate, masks, durability, turned })
     }
 
     async fn offer(&self, event: &Event) -> Offered {
@@ -208,6 +214,17 @@ impl Http {
         timeout_at(until, self.client.ask(request)).await.unwrap_or(Err(Failure::Late))
     }
 
+    fn turned(&self) -> MutexGuard<'_, Option<Cause>> {
+        self.turned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what the answer to a probe says of events: a probe is not signed, and whoever wants
+    /// signatures does not let it in.
+    fn telling(&self, refusal: Refusal) -> Option<Cause> {
+        let Refusal::Down(cause) = refusal else { return None };
+        (cause.code != Code::AuthRefused || self.form.secrets.is_empty()).then_some(cause)
+    }
+
     /// Reads a response; if that was to its end, its connection is used again.
     async fn read(&self, mut response: Response<Incoming>, line: Line, until: Instant) -> Answer {
         let (answer, ended) = answer::read(&mut response, until, &self.masks).await;
@@ -227,11 +244,16 @@ impl fmt::Debug for Http {
 #[async_trait]
 impl Sink for Http {
     async fn publish(&self, events: &[Event]) -> Vec<Answer> {
-        keyed::publish(events, &self.gate, &self.until, |event| self.offer(event)).await
+        let answers =
+            keyed::publish(events, &self.gate, &self.until, |event| self.offer(event)).await;
+        if answers.iter().any(Result::is_ok) {
+            *self.turned() = None;
+        }
+        answers
     }
 
     /// Any response at all means that the destination can be reached, and so does a connection that
-    /// stays silent.
+    /// stays silent. One that would rest the lane is found: an event may have the same.
     async fn probe(&self) -> Result<(), Refusal> {
         let mut request = Request::new(Whole::new(Bytes::new()));
         *request.method_mut() = Method::OPTIONS;
@@ -241,7 +263,8 @@ impl Sink for Http {
         match self.ask(request, until).await.map_err(|failure| answer::failed(failure, &self.host))
         {
             Ok((response, line)) => {
-                let _any = self.read(response, line, until).await;
+                let refusal = self.read(response, line, until).await.err();
+                *self.turned() = refusal.and_then(|refusal| self.telling(refusal));
                 Ok(())
             }
             Err(down @ Refusal::Down(_)) => Err(down),
@@ -250,12 +273,22 @@ impl Sink for Http {
     }
 
     async fn inspect(&self) -> Result<Inspection, Refusal> {
-        Ok(Inspection::of(self.durability))
+        let findings = self.turned().iter().map(turned_away).collect();
+        Ok(Inspection { findings, ..Inspection::of(self.durability) })
     }
 
     async fn close(&self) {
         self.client.close();
     }
+}
+
+fn turned_away(cause: &Cause) -> Finding {
+    let detail = format!(
+        "{cause}: so OPTIONS was answered, and if POST is, too, nothing is taken in and the lane \
+         rests; `postbox explain {}`",
+        cause.code
+    );
+    Finding::new(Grade::Warn, "answer", detail)
 }
 
 /// Returns what to mask of a secret: all of it, and what follows a scheme such as `Bearer`. Shorter

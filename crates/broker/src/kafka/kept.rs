@@ -96,14 +96,14 @@ fn one_may_do(has: usize, asks: usize) -> String {
 }
 
 /// Judges topics, all of them: the least is what a sink can promise. Says what to know of the
-/// weakest, and which are missing.
-pub(super) fn judge(mut kept: Vec<Kept>, missing: &[&String]) -> Inspection {
+/// weakest, and which are missing at these `hosts`.
+pub(super) fn judge(mut kept: Vec<Kept>, missing: &[&String], hosts: &str) -> Inspection {
     let grade = |kept: &Kept| std::cmp::Reverse(kept.finding().grade);
     kept.sort_by_key(|kept| (kept.class(), grade(kept)));
     let class = kept.first().map_or(Durability::BestEffort, Kept::class);
     let mut inspection = Inspection::of(class);
     let findings = &mut inspection.findings;
-    findings.extend(missing.iter().take(TOLD).map(|topic| absent(topic)));
+    findings.extend(missing.iter().take(TOLD).map(|topic| absent(topic, hosts)));
     findings.extend(kept.iter().take(TOLD).map(Kept::finding));
     let more = missing.len().saturating_sub(TOLD);
     if more > 0 {
@@ -118,11 +118,11 @@ pub(super) fn judge(mut kept: Vec<Kept>, missing: &[&String]) -> Inspection {
     inspection
 }
 
-fn absent(topic: &str) -> Finding {
+fn absent(topic: &str, hosts: &str) -> Finding {
     let detail = format!(
         "it is not there; its events back off until it is made, unless the cluster makes topics by \
-         itself: kafka-topics.sh --create --topic {topic} --replication-factor 3 --config \
-         min.insync.replicas=2"
+         itself: kafka-topics.sh --bootstrap-server {hosts} --create --topic {topic} \
+         --replication-factor 3 --config min.insync.replicas=2"
     );
     Finding::new(Grade::Warn, format!("topic {topic}"), detail)
 }
@@ -177,12 +177,12 @@ mod tests {
     #[test]
     fn the_least_of_the_topics_counts_however_many_there_are() {
         let flushed = || Kept { flushed: true, ..kept(1, 1) };
-        let inspection = judge(vec![kept(3, 2), flushed()], &[]);
+        let inspection = judge(vec![kept(3, 2), flushed()], &[], "a:1");
         assert_eq!((inspection.durability, inspection.findings.len()), (Durability::Durable, 2));
-        assert_eq!(judge(vec![], &[]).durability, Durability::BestEffort);
+        assert_eq!(judge(vec![], &[], "a:1").durability, Durability::BestEffort);
         let mut many = vec![kept(3, 2); TOLD + 20];
         many.push(flushed());
-        let inspection = judge(many, &[]);
+        let inspection = judge(many, &[], "a:1");
         assert_eq!(inspection.durability, Durability::Durable, "the last of them is judged");
         assert_eq!(inspection.findings[0].detail, FLUSHED, "and told first");
         let rest = inspection.findings.last().unwrap();
@@ -191,12 +191,13 @@ mod tests {
 
     #[test]
     fn a_topic_that_is_not_there_is_told_with_how_to_make_it() {
-        let inspection = judge(vec![kept(3, 2)], &[&"bill".to_owned()]);
+        let inspection = judge(vec![kept(3, 2)], &[&"bill".to_owned()], "a:1,b:2");
         assert_eq!(inspection.durability, Durability::Replicated, "it has taken nothing");
         let found = &inspection.findings[0];
-        assert!(found.grade == Grade::Warn && found.detail.contains("--topic bill"), "{found:?}");
+        let command = "kafka-topics.sh --bootstrap-server a:1,b:2 --create --topic bill ";
+        assert!(found.grade == Grade::Warn && found.detail.contains(command), "{found:?}");
         let many: Vec<String> = (0..TOLD + 2).map(|n| n.to_string()).collect();
-        let inspection = judge(vec![kept(3, 2)], &many.iter().collect::<Vec<_>>());
+        let inspection = judge(vec![kept(3, 2)], &many.iter().collect::<Vec<_>>(), "a:1");
         let said = inspection.findings.iter().filter(|found| found.what.ends_with("topics"));
         let said: Vec<&str> = said.map(|found| found.detail.as_str()).collect();
         assert_eq!(said, ["2 more are not there"]);

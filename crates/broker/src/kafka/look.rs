@@ -128,7 +128,7 @@ impl Look {
             let told = self.settings(admin, &asked).await?;
             kept.extend(told.iter().map(|told| Kept::of_broker(told.as_ref())));
         }
-        Ok((judge(kept, &missing), shapes, topics))
+        Ok((judge(kept, &missing, &self.cluster.hosts), shapes, topics))
     }
 
     /// Ends the client that looks.

@@ -129,18 +129,24 @@ async fn topics(sink: &Common, seen: &mut Inspection) -> (BTreeSet<String>, BTre
     };
     for topic in sink.leads.exact() {
         if !all.contains(&topic) {
-            let detail = format!(
-                "it is not there, and its events back off until it is made: mqadmin updateTopic -c \
-                 CLUSTER -t {topic} -a +message.type={}",
-                kind(sink.letters.shape)
-            );
-            seen.findings.push(Finding::new(Grade::Warn, format!("topic {topic}"), detail));
+            seen.findings.push(absent(&topic, sink.letters.shape, &sink.names));
         }
     }
     let own = |name: &&String| !name.starts_with('%') && !name.to_lowercase().starts_with(OWN);
     let led = all.iter().filter(own).filter(|name| sink.leads.has(name));
     topics.extend(led.cloned());
     (topics, all)
+}
+
+/// Says how a topic is made that is not there.
+fn absent(topic: &str, shape: Shape, names: &[String]) -> Finding {
+    let detail = format!(
+        "it is not there, and its events back off until it is made: mqadmin updateTopic -n '{}' -c \
+         CLUSTER -t {topic} -a +message.type={}",
+        names.join(";"),
+        kind(shape)
+    );
+    Finding::new(Grade::Warn, format!("topic {topic}"), detail)
 }
 
 /// Returns how RocketMQ calls a shape of topics.
@@ -228,6 +234,14 @@ mod tests {
         let (name, address) = ("a".to_owned(), "127.0.0.1:1".to_owned());
         assert_eq!(read_masters(told), [Master { name, address, copies: 2 }]);
         assert!(read_masters("nonsense").is_empty());
+    }
+
+    #[test]
+    fn a_topic_that_is_not_there_is_told_with_how_to_make_it() {
+        let names = ["names-1:9876", "names-2:9876"].map(str::to_owned);
+        let found = absent("order_paid", Shape::Fifo, &names);
+        let command = "mqadmin updateTopic -n 'names-1:9876;names-2:9876' -c CLUSTER -t order_paid";
+        assert!(found.detail.contains(command) && found.detail.ends_with("FIFO"), "{found:?}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use event::{Code, Receipt, Refusal, Sink};
+use event::{Code, Grade, Receipt, Refusal, Secret, Sink};
 use tokio::net::TcpSocket;
 
 use super::server::{Reply, Server, status, with};
@@ -190,9 +190,44 @@ async fn of_a_long_body_only_the_start_is_shown_and_the_rest_is_not_waited_for()
 async fn any_status_shows_that_the_destination_can_be_reached() {
     for number in [200, 405, 500] {
         let server = Server::start(move |_| status(number)).await;
-        sink(&server).probe().await.unwrap();
+        let http = sink(&server);
+        http.probe().await.unwrap();
+        assert!(http.inspect().await.unwrap().findings.is_empty());
         let seen = server.seen();
         assert!(seen[0].line.starts_with("OPTIONS /events") && seen[0].body.is_empty());
         assert_eq!(seen[0].header("ce-id"), "");
+    }
+}
+
+#[tokio::test]
+async fn a_probe_that_is_turned_away_is_found_until_an_event_is_taken_in() {
+    for (number, code) in [(302, Code::SinkRefused), (401, Code::AuthRefused)] {
+        let server = Server::start(move |seen| match seen.line.starts_with("OPTIONS") {
+            true => status(number),
+            false => status(200),
+        });
+        let server = server.await;
+        let http = sink(&server);
+        http.probe().await.unwrap();
+        let findings = http.inspect().await.unwrap().findings;
+        let [found] = &findings[..] else { panic!("{findings:?}") };
+        assert_eq!((found.grade, &*found.what), (Grade::Warn, "answer"));
+        for part in [code.as_str(), &number.to_string(), "postbox explain"] {
+            assert!(found.detail.contains(part), "{found:?}");
+        }
+        publish_one(&http, event()).await.unwrap();
+        assert!(http.inspect().await.unwrap().findings.is_empty(), "{number}");
+    }
+}
+
+#[tokio::test]
+async fn a_probe_is_not_signed_so_whoever_wants_a_signature_says_nothing_of_events() {
+    let secrets = vec![Secret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")];
+    for (number, findings) in [(401, 0), (302, 1)] {
+        let server = Server::start(move |_| status(number)).await;
+        let options = Options { secrets: secrets.clone(), ..options(server.url()) };
+        let http = Http::new(options).unwrap();
+        http.probe().await.unwrap();
+        assert_eq!(http.inspect().await.unwrap().findings.len(), findings, "{number}");
     }
 }
