@@ -3,19 +3,29 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use event::Crowd;
 use tokio::sync::Notify;
 
 use crate::width::{Signal, Width};
 
 /// The gates of a process: one for each destination, whoever publishes to it.
 #[derive(Clone, Debug, Default)]
-pub struct Gates(Arc<Mutex<HashMap<String, Arc<Gate>>>>);
+pub struct Gates {
+    all: Arc<Mutex<HashMap<String, Arc<Gate>>>>,
+    crowd: Crowd,
+}
 
 impl Gates {
+    /// Makes gates that leave other relays their part of what a destination may get at once.
+    pub fn among(crowd: Crowd) -> Gates {
+        Gates { all: Arc::default(), crowd }
+    }
+
     /// Returns the gate of a destination. If its callers differ about the most, the least counts.
     pub fn of(&self, destination: &str, most: usize) -> Arc<Gate> {
-        let mut gates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let gate = gates.entry(destination.to_owned()).or_insert_with(|| Arc::new(Gate::new(most)));
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || Arc::new(Gate { crowd: self.crowd.clone(), ..Gate::new(most) });
+        let gate = all.entry(destination.to_owned()).or_insert_with(new);
         gate.state().width.cap(most);
         Arc::clone(gate)
     }
@@ -24,6 +34,7 @@ impl Gates {
 /// Lets offers through, as many at once as is good; shared by all lanes of a destination.
 #[derive(Debug)]
 pub struct Gate {
+    crowd: Crowd,
     state: Mutex<State>,
     free: Notify,
     turns: tokio::sync::Mutex<()>,
@@ -42,7 +53,8 @@ impl Gate {
     /// Makes a gate that never lets more than `most` through at once.
     pub fn new(most: usize) -> Gate {
         let state = Mutex::new(State { width: Width::new(most), out: 0 });
-        Gate { state, free: Notify::new(), turns: tokio::sync::Mutex::default() }
+        let (crowd, turns) = (Crowd::default(), tokio::sync::Mutex::default());
+        Gate { crowd, state, free: Notify::new(), turns }
     }
 
     /// Returns how many may be out now.
@@ -111,7 +123,9 @@ impl Gate {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.width.share(self.crowd.relays());
+        state
     }
 }
 
@@ -164,6 +178,7 @@ impl Drop for Pass<'_> {
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
 
     use super::*;
 
@@ -202,6 +217,26 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &second));
         assert_eq!((first.width(), gates.of("http://b", 16).width()), (2, 4));
         assert_eq!(gates.of("http://a", 16).width(), 2);
+    }
+
+    #[tokio::test]
+    async fn relays_that_share_the_work_share_what_a_destination_gets_at_once() {
+        let crowd = Crowd::default();
+        let gate = Gates::among(crowd.clone()).of("http://a", 4);
+        let passes = [gate.enter().await, gate.enter().await];
+        let teller = crowd.teller();
+        teller.tell(3);
+        assert_eq!(gate.width(), 1);
+        assert!(gate.try_enter().is_none());
+        drop(passes);
+        let pass = gate.try_enter().expect("one always may");
+        assert!(gate.try_enter().is_none(), "two others have theirs");
+        drop((pass, teller));
+        for _ in 0..64 {
+            let passes: Vec<_> = std::iter::from_fn(|| gate.try_enter()).collect();
+            passes.into_iter().for_each(|pass| pass.leave(Signal::Good(Duration::ZERO)));
+        }
+        assert_eq!(gate.width(), 4, "it is alone again");
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

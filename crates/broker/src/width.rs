@@ -29,10 +29,12 @@ pub enum Signal {
 pub struct Width {
     now: usize,
     most: usize,
+    /// How many relays share what the destination gets.
+    relays: usize,
     /// Whether it has never groaned, nor grown slower: how much it can take is not known yet.
     fresh: bool,
-    /// The most while the destination is as full as it was last seen.
-    room: usize,
+    /// How much of the most the destination gets while it is as full as it was last seen.
+    left: f64,
     /// Answers to offers made before the last cut: they tell of the old width, so they are skipped.
     stale: usize,
     window: Window,
@@ -69,25 +71,36 @@ impl Width {
         let most = most.max(1);
         let now = Width::START.min(most);
         let (window, faults, floor) = (Window::default(), Faults::default(), Floor::default());
-        Width { now, most, fresh: true, room: most, stale: 0, window, faults, floor }
+        Width { now, most, relays: 1, fresh: true, left: 1.0, stale: 0, window, faults, floor }
     }
 
     /// Never grows beyond `most` from now on, at least 1.
     pub fn cap(&mut self, most: usize) {
         self.most = self.most.min(most.max(1));
-        self.now = self.now.min(self.most);
+        self.now = self.now.min(self.part());
+    }
+
+    /// Leaves other relays their part: this is one of so many.
+    pub fn share(&mut self, relays: usize) {
+        self.relays = relays;
+        self.now = self.now.min(self.part());
     }
 
     /// Learns how full the destination is, where 1 is full: the nearer to that, the fewer it gets,
     /// down to one.
     pub fn press(&mut self, full: f64) {
-        let left = ((1.0 - full) / (1.0 - Width::NEAR)).clamp(0.0, 1.0);
-        self.room = ((self.most as f64 * left) as usize).max(1);
+        self.left = ((1.0 - full) / (1.0 - Width::NEAR)).clamp(0.0, 1.0);
     }
 
     /// Returns how many offers may be out now.
     pub fn now(&self) -> usize {
-        self.now.min(self.room)
+        let room = (self.part() as f64 * self.left) as usize;
+        self.now.min(room.max(1))
+    }
+
+    /// Returns what this relay may have of the most.
+    fn part(&self) -> usize {
+        (self.most / self.relays.max(1)).max(1)
     }
 
     /// Takes one answer in; `out` offers were out, this one included.
@@ -134,7 +147,7 @@ impl Width {
             self.cut(out);
         } else if full && quick {
             let more = if self.fresh { self.now } else { 1 };
-            self.now = (self.now + more).min(self.most);
+            self.now = (self.now + more).min(self.part());
         }
     }
 

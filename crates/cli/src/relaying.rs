@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use event::{Cause, Code, Keep, Sink, StoreError};
+use event::{Cause, Code, Crowd, Keep, Sink, StoreError};
 use relay::{Fleet, Lane, Mending, SystemClock, Unrouted};
 use telemetry::Telemetry;
 use tokio::net::TcpListener;
@@ -27,6 +27,8 @@ pub(crate) struct Relaying {
     /// Why outboxes were broken when they were opened, each at its place.
     broken: Vec<Option<Cause>>,
     telemetry: Telemetry,
+    /// The relays at these outboxes.
+    crowd: Crowd,
     listener: Option<TcpListener>,
     started: Arc<AtomicBool>,
 }
@@ -45,9 +47,11 @@ impl Relaying {
     /// that is broken, or has a schema that this program does not work with, is refused here if
     /// the config is to blame or if no other is left, and else tried again later.
     pub(crate) async fn open(config: Config) -> anyhow::Result<Relaying> {
-        let (mut outboxes, mut broken) = (Vec::new(), Vec::new());
+        let (mut outboxes, mut broken, crowd) = (Vec::new(), Vec::new(), Crowd::default());
         for outbox in &config.outboxes {
-            let opened = Chosen::of(outbox).handle().await?;
+            let mut chosen = Chosen::of(outbox);
+            chosen.setup.crowd = crowd.clone();
+            let opened = chosen.handle().await?;
             broken.push(match opened.ready().await {
                 Err(StoreError::Broken(cause)) => Some(cause),
                 Ok(()) | Err(StoreError::Down(_)) => None,
@@ -64,7 +68,7 @@ impl Relaying {
             }
         };
         let (telemetry, started) = (Telemetry::install(), Arc::default());
-        Ok(Relaying { config, outboxes, broken, telemetry, listener, started })
+        Ok(Relaying { config, outboxes, broken, telemetry, crowd, listener, started })
     }
 
     /// Returns where the console listens.
@@ -82,7 +86,8 @@ impl Relaying {
         let stop = stop.child_token();
         let end = CancellationToken::new();
         let mut around = self.around(&stop, &end);
-        let (sinks, mut destinations) = (Sinks::new(stop.clone()), Destinations::default());
+        let (sinks, mut destinations) =
+            (Sinks::new(self.crowd.clone(), stop.clone()), Destinations::default());
         let mut plans = Vec::new();
         for outbox in &self.config.outboxes {
             plans.push(self.plan(outbox, &sinks, &mut destinations)?);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use broker::gate::Gates;
 use broker::stdout::Stdout;
-use event::{Cause, Durability, Sink, Topics};
+use event::{Cause, Crowd, Durability, Sink, Topics};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::sinks::Wiring;
@@ -19,9 +19,9 @@ pub(crate) struct Sinks {
 }
 
 impl Sinks {
-    /// Starts with none. After the stop they offer nothing new.
-    pub(crate) fn new(stop: CancellationToken) -> Sinks {
-        Sinks { gates: Gates::default(), stdout: Stdout::new("", stop.clone()), stop }
+    /// Starts with none. They leave other relays their part, and offer nothing new after the stop.
+    pub(crate) fn new(crowd: Crowd, stop: CancellationToken) -> Sinks {
+        Sinks { gates: Gates::among(crowd), stdout: Stdout::new("", stop.clone()), stop }
     }
 
     /// Makes a sink for some topics of one outbox. Nothing is connected yet.
@@ -52,7 +52,7 @@ pub(crate) fn lone(
             }
         }
     }
-    Sinks::new(CancellationToken::new()).sink(sink, "look", &topics)
+    Sinks::new(Crowd::default(), CancellationToken::new()).sink(sink, "look", &topics)
 }
 
 /// One lane: the sink, or none for what no route takes, and its topics.

@@ -5,6 +5,7 @@
 mod arrival;
 mod cause;
 mod consumed;
+mod crowd;
 mod envelope;
 mod event;
 mod feed;
@@ -25,6 +26,7 @@ mod topic;
 
 pub use cause::{Cause, Code, EXPLANATIONS, Explanation, explain};
 pub use consumed::{Consumed, Witness};
+pub use crowd::{Crowd, Teller};
 pub use envelope::Envelope;
 pub use event::{Event, EventId, Invalid, Limits, Payload};
 pub use feed::{Delivery, Feed, Handle, Nack};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use event::{
-    Catalog, Cause, Chores, Code, Event, Finding, Inbox, Millis, Order, Source, StoreError, Topics,
-    scrub,
+    Catalog, Cause, Chores, Code, Crowd, Event, Finding, Inbox, Millis, Order, Source, StoreError,
+    Topics, scrub,
 };
 
 use crate::{Strategy, mysql, postgres, sqlite};
@@ -40,6 +40,8 @@ pub struct Setup {
     pub listen: bool,
     /// How relays divide its rows; every relay of an outbox has the same.
     pub strategy: Strategy,
+    /// Where a server's outbox tells how many relays work at it.
+    pub crowd: Crowd,
     /// Which clock rules.
     pub now: Now,
 }
@@ -47,7 +49,8 @@ pub struct Setup {
 impl fmt::Debug for Setup {
     /// Shows everything but what is secret in the URL.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Setup { url, table, history, shards, connections, listen, strategy, now } = self;
+        let Setup { url, table, history, shards, connections, listen, strategy, now, crowd: _ } =
+            self;
         let mut shown = f.debug_struct("Setup");
         shown.field("url", &scrub(url)).field("table", table).field("history", history);
         shown.field("shards", shards).field("connections", connections).field("listen", listen);
@@ -60,7 +63,8 @@ impl Setup {
     pub fn new(url: impl Into<String>) -> Setup {
         let (url, table, strategy) = (url.into(), "outbox".to_owned(), Strategy::Auto);
         let (shards, connections, listen, now) = (16, 10, false, Now::Database);
-        Setup { url, table, history: true, shards, connections, listen, strategy, now }
+        let crowd = Crowd::default();
+        Setup { url, table, history: true, shards, connections, listen, strategy, crowd, now }
     }
 }
 

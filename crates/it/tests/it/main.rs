@@ -16,6 +16,7 @@ mod house;
 mod hung;
 mod looks;
 mod outage;
+mod pacing;
 mod promises;
 mod quickstart;
 mod ringing;

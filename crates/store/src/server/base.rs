@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use event::{Cause, Code, StoreError};
+use event::{Cause, Code, StoreError, Teller};
 use tokio::sync::{Semaphore, watch};
 
 use super::dialect::Dialect;
@@ -47,6 +47,8 @@ pub(crate) struct Base<D: Dialect> {
     pub(super) setting_down: tokio::sync::Mutex<()>,
     /// How many rows are searched or counted one by one where no index helps.
     pub(crate) many: i64,
+    /// Tells this process how many relays work here.
+    pub(super) teller: Teller,
     pub(super) sharing: Mutex<Sharing>,
     holding: Mutex<Holding>,
     ending: Mutex<Ending>,
@@ -90,6 +92,7 @@ impl<D: Dialect> Base<D> {
             settling: tokio::sync::RwLock::new(()),
             setting_down: tokio::sync::Mutex::new(()),
             many: MANY,
+            teller: setup.crowd.teller(),
             sharing: Mutex::default(),
             holding: Mutex::new(Holding::new(owner.clone())),
             ending: Mutex::default(),

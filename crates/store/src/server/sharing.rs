@@ -42,6 +42,7 @@ pub(super) async fn share<D: Dialect>(
         return Ok(());
     }
     if let Some(members) = attend(base, now, lease).await? {
+        base.teller.tell(members.len().min(all));
         let mine = base.holding().shards();
         base.sharing().heirs = heirs(&base.owner, &mine, &members, all);
     }

@@ -73,7 +73,9 @@ async fn claim_all<D: Dialect>(
             (made, base.work(&mut seeing).await?)
         }
     };
-    attend(base, seen.glance.now, lease).await?;
+    if let Some(members) = attend(base, seen.glance.now, lease).await? {
+        base.teller.tell(members.len());
+    }
     if !seen.stirs(lease) {
         lane.pace().claimed(0);
         return Ok(vec![Vec::new(); all]);
