@@ -29,15 +29,15 @@ macro_rules! ways {
 }
 
 ways! {
-    fn relays_that_own_shards_share_a_destination_on_postgres = "postgres", "",
-    fn relays_that_own_shards_share_a_destination_on_mysql = "mysql", "",
+    fn relays_that_own_shards_share_a_destination_on_postgres = "postgres", "batch = 20",
+    fn relays_that_own_shards_share_a_destination_on_mysql = "mysql", "batch = 20",
     fn relays_that_compete_share_a_destination_on_postgres =
-        "postgres", "strategy = \"skip_locked\"\norder = \"pass\"\n",
+        "postgres", "batch = 20\nstrategy = \"skip_locked\"\norder = \"pass\"",
 }
 
 async fn two_relays_have_no_more_at_once_than_one_and_the_one_that_is_left_has_all_of_it(
     server: &str,
-    strategy: &str,
+    outbox: &'static str,
 ) {
     let instance = Instance::start(server).unwrap();
     let site = Site::on(&instance.url, PATIENCE).await.unwrap();
@@ -45,13 +45,11 @@ async fn two_relays_have_no_more_at_once_than_one_and_the_one_that_is_left_has_a
     let habit = counting(Duration::from_millis(20), most.clone());
     let receiver = Receiver::start(habit).await.unwrap();
     site.put(COUNT, COUNT).await.unwrap();
-    let (outbox, sink) = (format!("batch = 20\n{strategy}"), |by: &str| {
-        let url = receiver.url(by);
-        format!(
-            "kind = \"http\"\nurl = \"{url}\"\nallow_private = true\nconcurrency = {CONCURRENCY}"
-        )
-    });
-    let rules = Rules { outbox: &outbox, ..Rules::default() };
+    let sink = |by: &str| {
+        let to = format!("url = \"{}\"\nallow_private = true", receiver.url(by));
+        format!("kind = \"http\"\n{to}\nconcurrency = {CONCURRENCY}")
+    };
+    let rules = Rules { outbox, ..Rules::default() };
     let _stays = site.relay_to("a", &sink("a"), "order.*", &rules).unwrap();
     receiver.until_distinct(1, PATIENCE).await.unwrap();
     let mut goes = site.relay_to("b", &sink("b"), "order.*", &rules).unwrap();
