@@ -3,6 +3,8 @@
 //! The table's name is the only thing ever put into a statement, and only from an allow-list. What
 //! a database calls a statement, and how it asks one, is its own.
 
+use std::sync::{Arc, Mutex, Weak};
+
 /// Makes the statements of a folder: a field for each file, which `Sql::load` reads.
 macro_rules! statements {
     ($folder:literal: $($name:ident)+) => {
@@ -86,6 +88,29 @@ macro_rules! file {
 
 pub(crate) use {file, statements};
 
+/// The statements of each table, read once for all handles that are open on it.
+pub(crate) struct Shared<T>(Mutex<Vec<(String, Weak<T>)>>);
+
+impl<T> Shared<T> {
+    /// Starts without any.
+    pub(crate) const fn new() -> Shared<T> {
+        Shared(Mutex::new(Vec::new()))
+    }
+
+    /// Returns those of a table, which are read if nobody has them.
+    pub(crate) fn of(&self, table: &str, read: fn(&str) -> T) -> Arc<T> {
+        let mut all = self.0.lock().expect("no reading panics");
+        all.retain(|(_, statements)| statements.strong_count() > 0);
+        let named = all.iter().find(|(of, _)| of == table);
+        if let Some(statements) = named.and_then(|(_, statements)| statements.upgrade()) {
+            return statements;
+        }
+        let statements = Arc::new(read(table));
+        all.push((table.to_owned(), Arc::downgrade(&statements)));
+        statements
+    }
+}
+
 /// Returns a statement without its header, under the names of a table.
 pub(crate) fn code(file: &str, table: &str) -> String {
     let code: Vec<&str> = file.lines().filter(|line| !line.starts_with("--")).collect();
@@ -115,6 +140,21 @@ impl Header {
     /// Tells whether it names the primary key of something, such as `hot table`.
     pub(crate) fn names_key_of(&self, table: &str) -> bool {
         self.named.contains("primary key") && self.named.contains(&format!("the {table}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_on_one_table_share_what_was_read_and_nothing_stays_without_them() {
+        let all = Shared::new();
+        let (one, two) = (all.of("a", str::to_owned), all.of("a", |_| "again".to_owned()));
+        assert!(Arc::ptr_eq(&one, &two));
+        assert_eq!(*all.of("b", str::to_owned), "b");
+        drop((one, two));
+        assert_eq!(*all.of("a", |_| "again".to_owned()), "again");
     }
 }
 

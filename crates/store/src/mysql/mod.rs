@@ -26,6 +26,8 @@ mod rows;
 mod statements;
 mod template;
 
+use std::sync::Arc;
+
 use event::StoreError;
 use sqlx::mysql::MySqlConnectOptions;
 
@@ -35,12 +37,13 @@ use self::connect::options;
 use self::statements::Statements;
 use crate::given::check_table;
 use crate::server::{Dialect, Server};
+use crate::statements::Shared;
 use crate::{Setup, Strategy};
 
 /// The family's words for one outbox.
 pub(crate) struct MySql {
     table: String,
-    sql: Statements,
+    sql: Arc<Statements>,
     options: MySqlConnectOptions,
     /// Whether it needs a server that passes over rows which another has open.
     skips: bool,
@@ -51,7 +54,9 @@ impl Dialect for MySql {}
 /// Opens a handle. No server is asked before the first question.
 pub(crate) fn open(setup: &Setup) -> Result<Server<MySql>, StoreError> {
     check_table(&setup.table)?;
+    static OPEN: Shared<Statements> = Shared::new();
     let (table, options) = (setup.table.clone(), options(&setup.url)?);
+    let sql = OPEN.of(&table, Statements::new);
     let skips = setup.strategy == Strategy::SkipLocked;
-    Server::open(MySql { sql: Statements::new(&table), table, options, skips }, setup)
+    Server::open(MySql { sql, table, options, skips }, setup)
 }

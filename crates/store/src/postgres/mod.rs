@@ -20,6 +20,8 @@ mod put;
 mod rows;
 mod statements;
 
+use std::sync::Arc;
+
 use event::StoreError;
 use sqlx::postgres::PgConnectOptions;
 
@@ -30,12 +32,13 @@ pub use self::listen::Chime;
 use self::statements::Statements;
 use crate::given::check_table;
 use crate::server::{Dialect, Server};
+use crate::statements::Shared;
 use crate::{Setup, Strategy};
 
 /// PostgreSQL's words for one outbox.
 pub(crate) struct Postgres {
     table: String,
-    sql: Statements,
+    sql: Arc<Statements>,
     options: PgConnectOptions,
 }
 
@@ -52,9 +55,11 @@ pub(crate) fn strategy(asked: Strategy) -> Result<Strategy, StoreError> {
 pub(crate) fn open(setup: &Setup) -> Result<Server<Postgres>, StoreError> {
     check_table(&setup.table)?;
     strategy(setup.strategy)?;
+    static OPEN: Shared<Statements> = Shared::new();
     let (table, options) = (setup.table.clone(), options(&setup.url)?);
+    let sql = OPEN.of(&table, Statements::new);
     let ears = setup.listen.then(|| options.clone());
-    let server = Server::open(Postgres { sql: Statements::new(&table), table, options }, setup)?;
+    let server = Server::open(Postgres { sql, table, options }, setup)?;
     if let Some(options) = ears {
         tokio::spawn(listen::listen(options, server.weak()));
     }
