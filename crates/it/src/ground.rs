@@ -13,6 +13,7 @@ use tokio::runtime::Builder;
 use tokio::sync::OnceCell;
 
 use crate::clock::HandClock;
+use crate::door;
 use crate::session::Session;
 use crate::world::need;
 
@@ -186,6 +187,7 @@ servers! {
     postgres "postgres" 16 Own,
     postgres_unshared "postgres" 1 Own,
     postgres_18 "postgres-18" 16 Own,
+    postgres_18_unshared "postgres-18" 1 Own,
     postgres_18_skip_locked "postgres-18" 16 SkipLocked,
     postgres_18_cas "postgres-18" 16 Cas,
     postgres_skip_locked "postgres" 16 SkipLocked,
@@ -216,14 +218,25 @@ servers! {
     mariadb_old_preempt_unshared "mariadb-10.5" 1 Preempt,
 }
 
+/// Makes new tables on a server, in so many shards, for relays of a strategy.
+pub async fn on(server: &'static str, shards: u16, strategy: Strategy) -> impl Ground {
+    ServerGround::new(server, shards, strategy).await
+}
+
 /// Tables that were left, by server and shards: to empty some is quicker than to make others.
 static LEFT: Mutex<Vec<(String, u16, String)>> = Mutex::new(Vec::new());
 
-/// Returns the address of a server, for many connections that are soon closed. MySQL alone offers
-/// TLS, and to agree on it takes as long as all that is asked over such a connection.
+/// Returns the address of a server, for many connections that are soon closed. On PostgreSQL each
+/// would be a process of its own. MySQL alone offers TLS, and to agree on it takes as long as all
+/// that is asked over such a connection.
 async fn address(server: &str) -> String {
     static KNOWN: OnceCell<()> = OnceCell::const_new();
-    let url = need(server).detail("url").to_owned();
+    let named = need(server);
+    let url = named.detail("url").to_owned();
+    if url.starts_with("postgres") {
+        let door = door::open(named.socket).to_string();
+        return url.replace(&named.socket.to_string(), &door);
+    }
     if server != "mysql" {
         return url;
     }

@@ -8,6 +8,7 @@ pub mod chaos;
 pub mod clock;
 pub mod console;
 pub mod differential;
+pub mod door;
 pub mod ground;
 pub mod instance;
 pub mod journey;
