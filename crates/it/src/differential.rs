@@ -1,16 +1,25 @@
 //! The model and a real store side by side: the same random operations, the same answers to every
 //! one of them, and the same rows every few of them.
 //!
+//! In one shard every answer of a store is the model's. In several it is not: which rows a claim
+//! takes, and which shards a relay has, is up to the store. There both sides do the same, each is
+//! judged by itself by what is promised of every answer, and at the end both have brought the
+//! events of each key in the same order, and have the same rows.
+//!
 //! A trace is all that its seed says. `POSTBOX_SEED` replays one, `POSTBOX_TRACES` says how many.
 
+mod shared;
 mod side;
 mod trace;
+mod witness;
 
 use std::fmt::Write as _;
 use std::future::Future;
 
 use anyhow::{Result, bail};
-use futures_util::{StreamExt, stream};
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt, stream};
+use store::Strategy;
 
 use crate::ground::Ground;
 pub use trace::{End, Op, trace};
@@ -43,20 +52,35 @@ impl Plan {
     }
 }
 
-/// Runs the traces of a plan, some at once. The first difference ends it, with the shortest trace
-/// that shows it.
+/// Plays operations of the trace of a seed, and compares the rows every so many of them and at the
+/// end. Returns the first difference.
+type Play = dyn Fn(u64, Vec<Op>, usize) -> BoxFuture<'static, Result<(), String>> + Send + Sync;
+
+/// Compares a store in one shard with the model, answer by answer.
 pub async fn compare<F, G>(plan: Plan, make: fn() -> F) -> Result<()>
 where
     F: Future<Output = G> + Send + 'static,
     G: Ground + 'static,
 {
+    run(plan, &move |_, ops, every| play(ops, every, make).boxed()).await
+}
+
+/// Compares the tables of a server with the model, in as many shards as each trace says.
+pub async fn compare_shared(plan: Plan, server: &'static str, strategy: Strategy) -> Result<()> {
+    run(plan, &move |seed, ops, every| shared::play(server, strategy, seed, ops, every).boxed())
+        .await
+}
+
+/// Runs the traces of a plan, some at once. The first difference ends it, with the shortest trace
+/// that shows it.
+async fn run(plan: Plan, play: &Play) -> Result<()> {
     let at_once = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut played = stream::iter(plan.seed..plan.seed + plan.traces)
-        .map(async |seed| (seed, play(trace(seed), ROWS_EVERY, make).await))
+    let mut traces = stream::iter(plan.seed..plan.seed + plan.traces)
+        .map(async |seed| (seed, played(play(seed, trace(seed), ROWS_EVERY)).await))
         .buffer_unordered(at_once);
-    while let Some((seed, played)) = played.next().await {
+    while let Some((seed, played)) = traces.next().await {
         let Err(first) = played else { continue };
-        let (ops, difference) = shrink(trace(seed), first, make).await;
+        let (ops, difference) = shrink(seed, first, play).await;
         let count = ops.len();
         let mut told = format!("POSTBOX_SEED={seed} replays this, in {count} operations:\n");
         for op in &ops {
@@ -67,51 +91,48 @@ where
     Ok(())
 }
 
-/// Plays one trace on both sides, and compares the rows every so many operations and at the end.
-/// Returns the first difference.
+/// Plays in a task of its own: a side that panics differs.
+async fn played(play: BoxFuture<'static, Result<(), String>>) -> Result<(), String> {
+    let played = tokio::spawn(play).await;
+    played.unwrap_or_else(|panic| Err(format!("a side panicked: {panic}")))
+}
+
 async fn play<F, G>(ops: Vec<Op>, every: usize, make: fn() -> F) -> Result<(), String>
 where
     F: Future<Output = G> + Send + 'static,
     G: Ground + 'static,
 {
-    let played = tokio::spawn(async move {
-        let ground = make().await;
-        let mut model = side::Side::new(ground.model().await).await;
-        let mut real = side::Side::new(Box::new(ground)).await;
-        for (at, op) in ops.iter().enumerate() {
-            let (wanted, got) = (model.take(op).await, real.take(op).await);
-            if wanted != got {
-                return Err(format!("{at}: {op:?}\n  model: {wanted:#?}\n  store: {got:#?}"));
-            }
-            if (at + 1) % every != 0 && at + 1 != ops.len() {
-                continue;
-            }
-            let (wanted, got) = (model.look().await, real.look().await);
-            if let Some(difference) = wanted.differs(&got) {
-                return Err(format!("rows after {at}: {op:?}\n{difference}"));
-            }
+    let ground = make().await;
+    let mut model = side::Side::new(ground.model().await).await;
+    let mut real = side::Side::new(Box::new(ground)).await;
+    for (at, op) in ops.iter().enumerate() {
+        let (wanted, got) = (model.take(op).await, real.take(op).await);
+        if wanted != got {
+            return Err(format!("{at}: {op:?}\n  model: {wanted:#?}\n  store: {got:#?}"));
         }
-        real.close().await;
-        Ok(())
-    });
-    played.await.unwrap_or_else(|panic| Err(format!("a side panicked: {panic}")))
+        if (at + 1) % every != 0 && at + 1 != ops.len() {
+            continue;
+        }
+        let (wanted, got) = (model.look().await, real.look().await);
+        if let Some(difference) = wanted.differs(&got) {
+            return Err(format!("rows after {at}: {op:?}\n{difference}"));
+        }
+    }
+    real.close().await;
+    Ok(())
 }
 
 /// Leaves out whatever the difference does not need. The rows are compared at every step, so that
 /// it ends where the two first differ.
-async fn shrink<F, G>(mut ops: Vec<Op>, first: String, make: fn() -> F) -> (Vec<Op>, String)
-where
-    F: Future<Output = G> + Send + 'static,
-    G: Ground + 'static,
-{
-    let mut difference = first;
+async fn shrink(seed: u64, first: String, play: &Play) -> (Vec<Op>, String) {
+    let (mut ops, mut difference) = (trace(seed), first);
     let mut chunk = ops.len() / 2;
     while chunk > 0 {
         let mut at = 0;
         while at < ops.len() {
             let mut shorter = ops.clone();
             shorter.drain(at..(at + chunk).min(ops.len()));
-            match play(shorter.clone(), 1, make).await {
+            match played(play(seed, shorter.clone(), 1)).await {
                 Err(still) => (ops, difference) = (shorter, still),
                 Ok(()) => at += chunk,
             }

@@ -34,8 +34,26 @@ pub(super) enum Answer {
 /// Everything that a side shows of its rows.
 #[derive(Debug, PartialEq)]
 pub(super) struct View {
-    counts: Counts,
-    rows: Vec<Listed>,
+    pub(super) counts: Counts,
+    pub(super) rows: Vec<Listed>,
+}
+
+/// What an operation was about, besides its answer.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// What was put, and when it is due if not at once.
+    pub(super) put: Vec<Event>,
+    pub(super) due: Option<Millis>,
+    /// Through which lane it went, by an address of its own.
+    pub(super) lane: usize,
+    /// What was handed out, or what was settled.
+    pub(super) claims: Vec<(EventId, Fence)>,
+    /// Whose the claims were that were settled.
+    pub(super) of: usize,
+}
+
+fn address(lane: &Arc<dyn Source>) -> usize {
+    Arc::as_ptr(lane).cast::<()>() as usize
 }
 
 impl View {
@@ -79,6 +97,7 @@ pub(super) struct Side {
     begun: Vec<(String, EventId, Fence)>,
     /// A transaction that is none of the outbox's.
     elsewhere: Option<Session>,
+    told: Told,
 }
 
 impl Side {
@@ -93,7 +112,18 @@ impl Side {
             held: Vec::new(),
             begun: Vec::new(),
             elsewhere: None,
+            told: Told::default(),
         }
+    }
+
+    /// Tells what the last operation was about.
+    pub(super) fn told(&mut self) -> Told {
+        std::mem::take(&mut self.told)
+    }
+
+    /// Tells what time it is there.
+    pub(super) fn now(&self) -> Millis {
+        self.ground.clock().now()
     }
 
     pub(super) async fn close(mut self) {
@@ -139,7 +169,9 @@ impl Side {
                 Answer::Nothing
             }
             Op::Release { relay, lane } => {
-                self.seats[*relay].lanes[*lane].release().await.expect("the store releases");
+                let lane = &self.seats[*relay].lanes[*lane];
+                self.told.lane = address(lane);
+                lane.release().await.expect("the store releases");
                 Answer::Nothing
             }
             Op::Requeue { events, filter, limit } => self.requeue(events, *filter, *limit).await,
@@ -193,12 +225,15 @@ impl Side {
         }
         let due = delay.map(|delay| self.ground.clock().now() + Duration::from_millis(delay));
         self.seats[0].outbox.put(&events, due).await.expect("the store takes events");
+        (self.told.put, self.told.due) = (events, due);
         Answer::Nothing
     }
 
     async fn claim(&mut self, relay: usize, lane: usize, want: Want) -> Answer {
         let lane = self.seats[relay].lanes[lane].clone();
         let claims = lane.claim(&want).await.expect("the store hands out");
+        let handed = claims.iter().map(|claim| (claim.event.id, claim.fence)).collect();
+        self.told = Told { lane: address(&lane), claims: handed, ..Told::default() };
         let told = |claim: &Claim| {
             let event = self.numbered(claim.event.clone());
             (event, claim.due, claim.attempt, claim.unexplained)
@@ -238,7 +273,11 @@ impl Side {
         for held in claims.iter().map(named).filter(|held| Arc::ptr_eq(&held.lane, &first)) {
             ends.push(held.claim.end(outcome.clone()));
         }
-        Answer::Settled(lane.settle(&ends).await.expect("the store settles"))
+        let claims = ends.iter().map(|end| (end.id, end.fence)).collect();
+        let (through, of) = (address(&lane), address(&first));
+        let settled = lane.settle(&ends).await.expect("the store settles");
+        self.told = Told { lane: through, claims, of, ..Told::default() };
+        Answer::Settled(settled)
     }
 
     /// Sweeps until nothing is left to trim: which of equally old rows goes first is no promise.

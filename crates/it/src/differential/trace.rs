@@ -6,7 +6,7 @@ use event::{Cause, Code, Outcome, Receipt};
 use fastrand::Rng;
 
 /// How long most claims last.
-const LEASE: u64 = 10_000;
+pub(super) const LEASE: u64 = 10_000;
 
 /// One operation. Numbers that name a claim or an event are taken modulo how many there are.
 #[derive(Clone, Debug)]
