@@ -46,6 +46,7 @@ mod plans;
 mod refusals;
 mod sharing;
 mod unnamed;
+mod upkeep;
 mod view;
 
 mod memory {

@@ -1,0 +1,151 @@
+//! Upkeep beside whole relays at work: it trims history and memory while they claim and settle, and
+//! the server never has to end one of them for the other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use event::{
+    Begun, Cause, Chores, Claim, Code, Event, EventId, InboxEnd, Keep, Order, Outcome, Receipt,
+    Source, Topics, Want,
+};
+use it::instance::Instance;
+use it::session::Session;
+use it::site::Site;
+use store::{Lane, Outbox, Setup, Strategy};
+use tokio::task::JoinSet;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const RELAYS: usize = 3;
+const EVENTS: usize = 1500;
+/// Small steps, so that there are many.
+const KEEP: Keep =
+    Keep { sent: Duration::ZERO, inbox: Duration::ZERO, step: 20, lease: Duration::from_secs(60) };
+const WANT: Want = Want { limit: 25, bytes: 1 << 20, lease: Duration::from_secs(60) };
+
+/// How a server of one's own tells how many deadlocks it has found since it began.
+async fn deadlocks(session: &mut Session, server: &str) -> i64 {
+    let ask = match server {
+        "mysql" => {
+            "SELECT CAST(count AS SIGNED) FROM information_schema.innodb_metrics \
+             WHERE name = 'lock_deadlocks'"
+        }
+        "mariadb" | "mariadb-10.5" => {
+            "SELECT CAST(variable_value AS SIGNED) FROM information_schema.global_status \
+             WHERE variable_name = 'Innodb_deadlocks'"
+        }
+        _ => "SELECT sum(deadlocks)::bigint FROM pg_stat_database",
+    };
+    session.number(ask).await.unwrap()
+}
+
+/// Claims and settles, mostly well, until it is over.
+async fn work(lane: Arc<dyn Source>, over: Arc<AtomicBool>) {
+    while !over.load(Ordering::SeqCst) {
+        let claims = lane.claim(&WANT).await.unwrap();
+        let outcome = |claim: &Claim| match fastrand::u8(..10) {
+            0 => Outcome::Release { after: Duration::ZERO },
+            1 if claim.attempt < 3 => {
+                let cause = Cause::new(Code::SinkBusy, "so it goes");
+                Outcome::Retry { after: Duration::from_millis(fastrand::u64(..20)), cause }
+            }
+            _ => Outcome::Done(Receipt { broker_id: None }),
+        };
+        let ends: Vec<_> = claims.iter().map(|claim| claim.end(outcome(claim))).collect();
+        lane.settle(&ends).await.unwrap();
+        if claims.is_empty() {
+            lane.wait(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// Puts every event, and takes each in as a consumer does.
+async fn put(outbox: Arc<dyn Outbox>) {
+    let inbox = outbox.inbox();
+    for _ in 0..EVENTS / 15 {
+        let event = || Event::new("t", "T", "{}").key(fastrand::u8(..40).to_string());
+        let events: Vec<Event> = (0..15).map(|_| event()).collect();
+        outbox.put(&events, None).await.unwrap();
+        let id: EventId = events[0].id;
+        let Begun::Go(fence) = inbox.begin("g", id, WANT.lease).await.unwrap() else {
+            panic!("nobody else takes it in")
+        };
+        assert!(inbox.finish("g", id, fence, InboxEnd::Processed).await.unwrap());
+    }
+}
+
+/// Trims without a pause until it is over. Returns how many rows went.
+async fn trim(chores: Arc<dyn Chores>, over: Arc<AtomicBool>) -> (u64, u64) {
+    let (mut sent, mut inbox) = (0, 0);
+    while !over.load(Ordering::SeqCst) {
+        let swept = chores.sweep(&KEEP).await.unwrap();
+        (sent, inbox) = (sent + swept.sent, inbox + swept.inbox);
+    }
+    (sent, inbox)
+}
+
+async fn upkeep_beside_claims_and_settlements_meets_no_deadlock(
+    server: &str,
+    strategies: &[Strategy],
+) {
+    let instance = Instance::start(server).unwrap();
+    Site::on(&instance.url, PATIENCE).await.unwrap();
+    for strategy in strategies {
+        let table = format!("t{:016x}", fastrand::u64(..));
+        let setup = Setup { table, strategy: *strategy, ..Setup::new(&*instance.url) };
+        let outbox = store::open(&setup).await.unwrap();
+        outbox.migrate().await.unwrap();
+        let mut session = Session::open(&setup.url).await.unwrap();
+        let before = deadlocks(&mut session, server).await;
+        let (over, mut relays) = (Arc::<AtomicBool>::default(), JoinSet::new());
+        for _ in 0..RELAYS {
+            let relay = store::open(&setup).await.unwrap();
+            let lane = relay.lane(Lane { topics: Topics::all(), order: Order::Hold });
+            relays.spawn(work(lane, over.clone()));
+        }
+        let trimming = tokio::spawn(trim(outbox.chores(), over.clone()));
+        let catalog = outbox.catalog();
+        tokio::time::timeout(PATIENCE, async {
+            put(outbox.clone()).await;
+            while catalog.count().await.unwrap().sent < EVENTS as u64 {}
+        })
+        .await
+        .expect("everything is published");
+        over.store(true, Ordering::SeqCst);
+        let trimmed = trimming.await.unwrap();
+        while let Some(ended) = relays.join_next().await {
+            ended.unwrap();
+        }
+        assert!(trimmed.0 > 100 && trimmed.1 > 10, "{strategy:?}: only {trimmed:?} were trimmed");
+        // A session tells its part of the count when it ends.
+        outbox.close().await;
+        let found = deadlocks(&mut session, server).await - before;
+        assert_eq!(found, 0, "deadlocks beside upkeep with {strategy:?}");
+    }
+}
+
+/// Makes a test of each server, with these strategies.
+macro_rules! servers {
+    ($($name:ident = $server:literal $($strategy:ident)+,)+) => {
+        mod upkeep_meets_no_deadlock_on {
+            use super::*;
+
+            $(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $name() {
+                    let strategies = [$(Strategy::$strategy),+];
+                    upkeep_beside_claims_and_settlements_meets_no_deadlock($server, &strategies)
+                        .await;
+                }
+            )+
+        }
+    };
+}
+
+servers! {
+    postgres = "postgres" Own SkipLocked Cas,
+    postgres_18 = "postgres-18" Own SkipLocked,
+    mysql = "mysql" Own SkipLocked Cas Preempt,
+    mariadb = "mariadb" Own SkipLocked Preempt,
+    mariadb_10_5 = "mariadb-10.5" Own Cas,
+}
