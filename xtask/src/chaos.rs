@@ -21,6 +21,9 @@ pub(crate) struct Args {
     /// Draws what happens again
     #[arg(long)]
     seed: Option<u64>,
+    /// How relays divide the rows: own, skip_locked, cas, preempt
+    #[arg(long, default_value = "own")]
+    strategy: String,
     /// Kills and stops nobody, and lets no event come twice
     #[arg(long)]
     calm: bool,
@@ -43,6 +46,7 @@ pub(crate) fn chaos(args: &Args) -> Result<ExitCode> {
     let mut command = run.command(root().join("target/release/chaos"));
     command.env("POSTBOX_WORLD", run.file()).args(&args.databases);
     command.args(["--events", &args.events.to_string(), "--relays", &args.relays.to_string()]);
+    command.args(["--strategy", &args.strategy]);
     if let Some(seed) = args.seed {
         command.args(["--seed", &seed.to_string()]);
     }

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use fastrand::Rng;
+use store::Strategy;
 use tokio_util::sync::CancellationToken;
 
 use destination::Destination;
@@ -44,6 +45,8 @@ const BEFORE: (usize, usize) = (20, 1000);
 pub struct Plan {
     /// The server of the world, or `sqlite`.
     pub database: String,
+    /// How relays divide the rows. Where they compete, no order is promised.
+    pub strategy: Strategy,
     /// How many events are committed, at the least.
     pub events: usize,
     /// How many relays work.
@@ -58,7 +61,7 @@ pub struct Plan {
 
 /// Lets it happen, and tells what came of it.
 pub async fn run(plan: &Plan, tell: &(dyn Fn(&str) + Sync)) -> Result<Outcome> {
-    let home = home::make(&plan.database).await?;
+    let home = home::make(&plan.database, plan.strategy).await?;
     let began = Instant::now();
     let outcome = happen(plan, &*home, tell).await;
     home.leave().await?;
@@ -73,7 +76,7 @@ async fn happen(plan: &Plan, home: &dyn Home, tell: &(dyn Fn(&str) + Sync)) -> R
     crew.work(&first).await?;
     let alone = crew.took();
 
-    let mut fleet = Fleet::new(home, destination.clone(), chance.fork(), plan.calm)?;
+    let mut fleet = Fleet::new(home, destination.clone(), chance.fork(), plan)?;
     for _ in 0..plan.relays {
         fleet.start().await?;
     }
@@ -94,9 +97,9 @@ async fn happen(plan: &Plan, home: &dyn Home, tell: &(dyn Fn(&str) + Sync)) -> R
     fleet.end().await?;
     let beside = crew.took();
     let undone = crew.undone();
-    let facts = learn(home, crew, &destination, waits, plan.calm).await?;
+    let facts = learn(home, crew, &destination, waits, plan).await?;
     Ok(Outcome {
-        title: format!("{} {}", plan.database, home.version()),
+        title: format!("{} {}, {}", plan.database, home.version(), plan.strategy),
         findings: facts.findings(),
         committed: facts.put.len(),
         undone,
@@ -231,7 +234,7 @@ async fn learn(
     crew: Crew,
     destination: &Destination,
     waits: Option<Vec<String>>,
-    calm: bool,
+    plan: &Plan,
 ) -> Result<Facts> {
     let mut session = home.onlooker().await?;
     let (mut put, mut waits) = (Vec::new(), waits);
@@ -261,7 +264,8 @@ async fn learn(
         counted: number(&mut *session, home.counted()).await?,
         changes: home::changes(&mut *session).await?,
         waits,
-        calm,
+        calm: plan.calm,
+        ordered: !plan.strategy.competes(),
         put,
     })
 }

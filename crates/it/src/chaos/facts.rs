@@ -42,6 +42,8 @@ pub(super) struct Facts {
     pub(super) waits: Option<Vec<String>>,
     /// Whether nothing happened that excuses an event that came twice.
     pub(super) calm: bool,
+    /// Whether order per key is promised.
+    pub(super) ordered: bool,
 }
 
 /// One promise, and how often it was broken.
@@ -72,11 +74,12 @@ impl Facts {
         };
         let kept = |name, facts, what| find(name, Some(facts), what);
         let again = self.calm.then(|| self.again());
+        let early = self.ordered.then(|| self.disorder());
         let (miscounted, counted) = self.miscounted();
         vec![
             kept("lost", self.lost(), "committed events that never arrived"),
             kept("phantom", self.phantoms(), "arrivals that nobody committed, or not like that"),
-            kept("out of order", self.disorder(), "first arrivals before an earlier of their key"),
+            find("out of order", early, "first arrivals before an earlier of their key"),
             kept("left", self.left.clone(), "rows that are not sent at the end"),
             kept("missent", self.missent(), "sent rows that are missing, double or of nobody"),
             kept("unproven", self.unproven(), "sent rows without the receipt of an arrival"),
@@ -156,7 +159,8 @@ impl Facts {
         (counted.abs_diff(put), vec![told])
     }
 
-    /// A relay is one owner for as long as it lives, and no owner is two relays. So each pair of a
+    /// A relay is one owner for as long as it lives, and no owner is two relays; where relays
+    /// compete, the owner of a row is the relay that claimed it last. So each pair of a
     /// relay that changed a row and the owner that its lease named is the same for both, but for
     /// changes that were not the relay's to make.
     fn stale(&self) -> Vec<String> {

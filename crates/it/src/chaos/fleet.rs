@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
+use store::Strategy;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
+use super::Plan;
 use super::destination::Destination;
 use super::home::Home;
 use super::producer::Demand;
@@ -62,6 +64,7 @@ pub(super) struct Fleet<'a> {
     folder: TempDir,
     chance: Rng,
     calm: bool,
+    strategy: Strategy,
     started: usize,
     relays: Vec<Relay>,
     pub(super) toll: Toll,
@@ -72,10 +75,11 @@ impl<'a> Fleet<'a> {
         home: &'a dyn Home,
         destination: Arc<Destination>,
         chance: Rng,
-        calm: bool,
+        plan: &Plan,
     ) -> Result<Fleet<'a>> {
-        let (folder, toll) = (tempfile::tempdir()?, Toll::default());
-        Ok(Fleet { home, destination, folder, chance, calm, started: 0, relays: vec![], toll })
+        let (folder, toll, relays) = (tempfile::tempdir()?, Toll::default(), Vec::new());
+        let (calm, strategy, started) = (plan.calm, plan.strategy, 0);
+        Ok(Fleet { home, destination, folder, chance, calm, strategy, started, relays, toll })
     }
 
     /// Starts one relay.
@@ -89,7 +93,7 @@ impl<'a> Fleet<'a> {
             url = url.replace(&server.to_string(), &opened.address().to_string());
             line = Some(opened);
         }
-        let config = config(&url, &self.destination.url(&name), self.calm)?;
+        let config = config(&url, &self.destination.url(&name), self.calm, self.strategy)?;
         let file = format!("{name}.toml");
         std::fs::write(self.folder.path().join(&file), config)?;
         let process = Process::start(self.folder.path(), &name, &["run", "-c", &file])?;
@@ -244,11 +248,14 @@ async fn stale(relay: &Process) -> Result<u64> {
     Ok(counts.sum())
 }
 
-fn config(url: &str, destination: &str, calm: bool) -> Result<String> {
+fn config(url: &str, destination: &str, calm: bool, strategy: Strategy) -> Result<String> {
     let (lease, timeout) = if calm { ("30s", "10s") } else { ("4s", "1900ms") };
     let mut text = String::new();
     writeln!(text, "[outbox.orders]\nurl = \"{url}\"\nlease = \"{lease}\"\nidle = \"200ms\"")?;
-    writeln!(text, "batch = 100")?;
+    writeln!(text, "batch = 100\nstrategy = \"{}\"", strategy.name())?;
+    if strategy.competes() {
+        writeln!(text, "order = \"pass\"")?;
+    }
     writeln!(text, "[sink.stock]\nkind = \"http\"\nurl = \"{destination}\"")?;
     writeln!(text, "timeout = \"{timeout}\"\nallow_private = true")?;
     writeln!(text, "[[route]]\ntopic = \"order.*\"\nsink = \"stock\"")?;

@@ -12,18 +12,20 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use async_trait::async_trait;
 use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection, SqliteConnection};
+use store::Strategy;
 
 use crate::world::need;
 
 /// How a row of an outbox was changed: who did it, where the database can tell, and who held the
-/// lease of the row's shard at that moment.
+/// lease of the row's shard at that moment. Where relays compete for rows, that is who claimed it
+/// last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Change {
     /// Of which event. `None` if it is the lease itself.
     pub(super) id: Option<String>,
     /// Which relay changed it.
     pub(super) relay: Option<String>,
-    /// Which owner the lease named.
+    /// Which owner the lease or the claim named.
     pub(super) owner: String,
 }
 
@@ -96,14 +98,16 @@ pub(super) trait Home: Send + Sync {
 }
 
 /// Makes one on a server of the world, or in a file.
-pub(super) async fn make(name: &str) -> Result<Box<dyn Home>> {
+pub(super) async fn make(name: &str, strategy: Strategy) -> Result<Box<dyn Home>> {
+    let competes = strategy.competes();
     if name == "sqlite" {
+        store::check_strategy("sqlite:orders.sqlite3", strategy)?;
         return Ok(Box::new(sqlite::File::make().await?));
     }
     let server = need(name);
     let words = match scheme(server.detail("url")) {
-        "postgres" => postgres::words(),
-        "mysql" => mysql::words(&server.version),
+        "postgres" => postgres::words(competes),
+        "mysql" => mysql::words(&server.version, competes),
         other => bail!("{name}: no chaos is set up for {other}://"),
     };
     Ok(Box::new(server::Database::make(&server, words).await?))

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use store::Strategy;
 
 use super::home::{self, Home, Session};
 
@@ -21,7 +22,7 @@ const LARGE: usize = 3000;
 /// Lets a relay and then a producer wait for another relay, and before that a relay whose lock a
 /// producer has to move. Returns what is seen of each.
 pub async fn watched(database: &str) -> Result<[Vec<String>; 3]> {
-    let home = home::make(database).await?;
+    let home = home::make(database, Strategy::Own).await?;
     let seen = see(&*home).await;
     home.leave().await?;
     seen

@@ -1,13 +1,14 @@
 //! Kills and stops real relays on real databases, and counts what became of every event.
 //!
-//! `chaos [NAME …] [--events N] [--relays N] [--seed N] [--calm]`, where a name is `sqlite` or a
-//! server of the world: `postgres`, `postgres-18`, `mysql`, `mariadb`, `mariadb-10.5`.
+//! `chaos [NAME …] [--events N] [--relays N] [--seed N] [--strategy NAME] [--calm]`, where a NAME of
+//! a database is `sqlite` or a server of the world: `postgres`, `postgres-18`, `mysql`, `mariadb`, `mariadb-10.5`.
 
 use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use it::chaos::{self, Plan};
+use store::Strategy;
 
 /// In how many rounds relays are struck, at the least.
 const ROUNDS: usize = 5;
@@ -26,8 +27,8 @@ async fn main() -> Result<ExitCode> {
         let plan = Plan { database, relays, ..asked.plan.clone() };
         let weather = if plan.calm { " --calm" } else { "" };
         say(&format!(
-            "chaos {} --events {} --relays {} --seed {}{weather}",
-            plan.database, plan.events, plan.relays, plan.seed
+            "chaos {} --events {} --relays {} --seed {} --strategy {}{weather}",
+            plan.database, plan.events, plan.relays, plan.seed, plan.strategy
         ));
         let outcome = chaos::run(&plan, &say).await?;
         write!(std::io::stdout(), "{outcome}")?;
@@ -44,6 +45,7 @@ fn say(text: &str) {
 fn read(mut args: impl Iterator<Item = String>) -> Result<Asked> {
     let plan = Plan {
         database: String::new(),
+        strategy: Strategy::Own,
         events: 100_000,
         relays: 8,
         seed: fastrand::u64(..1 << 48),
@@ -52,6 +54,11 @@ fn read(mut args: impl Iterator<Item = String>) -> Result<Asked> {
     };
     let mut asked = Asked { databases: Vec::new(), plan };
     while let Some(arg) = args.next() {
+        if arg == "--strategy" {
+            let named = args.next().and_then(|name| Strategy::named(&name));
+            asked.plan.strategy = named.context("--strategy NAME")?;
+            continue;
+        }
         let mut number = || {
             let given = args.next().with_context(|| format!("{arg} N"))?;
             given.parse::<u64>().with_context(|| format!("{arg} N"))
@@ -64,7 +71,7 @@ fn read(mut args: impl Iterator<Item = String>) -> Result<Asked> {
             name if !name.starts_with('-') => asked.databases.push(name.to_owned()),
             other => bail!(
                 "{other:?} is unknown; write: \
-                 chaos [NAME …] [--events N] [--relays N] [--seed N] [--calm]"
+                 chaos [NAME …] [--events N] [--relays N] [--seed N] [--strategy NAME] [--calm]"
             ),
         }
     }

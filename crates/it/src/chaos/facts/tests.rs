@@ -35,6 +35,7 @@ fn good() -> Facts {
         ],
         waits: Some(Vec::new()),
         calm: false,
+        ordered: true,
     }
 }
 
@@ -97,4 +98,13 @@ fn a_row_that_a_stale_relay_settled_is_told_by_its_receipt_alone() {
     assert_eq!(broken(&facts), []);
     facts.sent[1].receipt = Some("1".into());
     assert_eq!(broken(&facts), [("stale writes", 1)]);
+}
+
+#[test]
+fn order_is_asked_for_only_where_it_is_promised() {
+    let mut facts = good();
+    facts.came.swap(0, 4);
+    assert_eq!(broken(&facts), [("out of order", 2)]);
+    facts.ordered = false;
+    assert_eq!(broken(&facts), []);
 }

@@ -1,5 +1,7 @@
 //! MySQL and MariaDB: each relay has an account of its own, so that every row tells who changed it.
 
+mod claims;
+
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -107,12 +109,12 @@ const TWO_PHASE: TwoPhase = TwoPhase {
 };
 
 /// Returns the words for a server of the family.
-pub(super) fn words(version: &str) -> Words {
+pub(super) fn words(version: &str, competes: bool) -> Words {
     let watch = if version.contains("MariaDB") { WAITING_MARIADB } else { WAITING };
     let waited: Option<&[&str]> = Some(&["Lock wait timeout exceeded", DEADLOCK]);
     Words {
         make: &["CREATE DATABASE {name} CHARACTER SET utf8mb4"],
-        notes: notes(),
+        notes: if competes { claims::NOTES.to_owned() } else { notes() },
         account: &["CREATE USER '{user}'@'%'", "GRANT ALL ON {name}.* TO '{user}'@'%'"],
         producer: PRODUCER,
         watch,

@@ -1,5 +1,7 @@
 //! PostgreSQL: each relay has an account of its own, so that every row tells who changed it.
 
+mod claims;
+
 use std::time::Duration;
 
 use super::server::Words;
@@ -61,11 +63,11 @@ const TWO_PHASE: TwoPhase = TwoPhase {
     undo: &["ROLLBACK"],
 };
 
-pub(super) fn words() -> Words {
+pub(super) fn words(competes: bool) -> Words {
     let waited: Option<&[&str]> = Some(&["due to lock timeout", "deadlock detected"]);
     Words {
         make: &["CREATE DATABASE {name}", "CREATE ROLE {name}"],
-        notes: NOTES.to_owned(),
+        notes: if competes { claims::NOTES } else { NOTES }.to_owned(),
         account: &["CREATE ROLE {user} LOGIN IN ROLE {name}"],
         producer: PRODUCER,
         watch: Watch { sql: WAITING, every: Duration::from_millis(4) },
