@@ -23,6 +23,9 @@ use tally::Tally;
 /// What says how many tests run at once.
 const THREADS: &str = "RUST_TEST_THREADS";
 
+/// What the names of the random traces begin with.
+const TRACES: &str = "differential::";
+
 /// How long an example, or a command of the documentation, may take.
 const SOON: Duration = Duration::from_secs(300);
 
@@ -227,18 +230,61 @@ fn servers(run: &Run, slot: &mut Option<World>) -> Result<()> {
 
 /// How many tests run at once: most of the time they wait, for a server or for a lease.
 fn threads() -> usize {
-    2 * available_parallelism().map_or(1, NonZero::get)
+    2 * cores()
 }
 
+fn cores() -> usize {
+    available_parallelism().map_or(1, NonZero::get)
+}
+
+/// Runs every test. The random traces, which never wait for a moment, run beside all others in a
+/// process of their own, and give way to them: the others mostly wait, and mind a busy machine.
 fn tests(run: &Run, args: &Args, tally: &mut Tally) -> Result<()> {
-    let mut command = run_cargo(run);
-    command.args(["test", "--quiet", "--workspace", "--no-fail-fast"]);
-    command.args(&args.filter).arg("--").args(&args.rest);
-    command.env("POSTBOX_WORLD", run.file()).env("CARGO_TERM_COLOR", "never");
-    if env::var_os(THREADS).is_none() {
-        command.env(THREADS, threads().to_string());
+    let mut all = test_command(run, &[], &[]);
+    all.args(&args.filter).arg("--").args(&args.rest);
+    if args.filter.is_some() || !args.rest.is_empty() {
+        return tests_of(all, threads(), tally, |line| println!("{line}"));
     }
-    let status = tally.follow(&mut command)?;
+    let mut traces = test_command(run, &["nice", "-n", "10"], &["--test", "it"]);
+    traces.args([TRACES, "--"]);
+    all.args(["--skip", TRACES]);
+    let (mut aside, mut told) = (Tally::default(), Vec::new());
+    let (rest, traces) = thread::scope(|scope| {
+        let keep = |line: &str| told.push(line.to_owned());
+        let traces = scope.spawn(|| tests_of(traces, cores(), &mut aside, keep));
+        let rest = tests_of(all, threads(), tally, |line| println!("{line}"));
+        (rest, traces.join().unwrap_or_else(|_| Err(anyhow!("the traces were not followed"))))
+    });
+    println!("\nthe traces, which ran beside these:\n{}", told.join("\n"));
+    tally.add(&aside);
+    rest.and(traces.context("the traces"))
+}
+
+/// Makes a cargo command that tests, begun by other words.
+fn test_command(run: &Run, words: &[&str], only: &[&str]) -> Command {
+    let mut command = match words {
+        [] => run_cargo(run),
+        [first, words @ ..] => {
+            let mut command = run.script(first);
+            command.args(words).arg(cargo().get_program()).current_dir(root());
+            command
+        }
+    };
+    command.args(["test", "--quiet", "--workspace", "--no-fail-fast"]).args(only);
+    command.env("POSTBOX_WORLD", run.file()).env("CARGO_TERM_COLOR", "never");
+    command
+}
+
+fn tests_of(
+    mut command: Command,
+    threads: usize,
+    tally: &mut Tally,
+    tell: impl FnMut(&str),
+) -> Result<()> {
+    if env::var_os(THREADS).is_none() {
+        command.env(THREADS, threads.to_string());
+    }
+    let status = tally.follow(&mut command, tell)?;
     interrupt::check()?;
     ensure!(status.success(), "cargo test: {status}");
     ensure!(tally.ignored == 0, "{} tests are ignored; none may be", tally.ignored);

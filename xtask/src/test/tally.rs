@@ -14,18 +14,29 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Runs a command, shows what it prints except about programs without tests, and counts.
-    pub(super) fn follow(&mut self, command: &mut Command) -> Result<ExitStatus> {
+    /// Runs a command, tells what it prints except about programs without tests, and counts.
+    pub(super) fn follow(
+        &mut self,
+        command: &mut Command,
+        mut tell: impl FnMut(&str),
+    ) -> Result<ExitStatus> {
         let mut child = command.stdout(Stdio::piped()).spawn().context("cargo does not start")?;
         let out = child.stdout.take().context("cargo's output")?;
         for line in BufReader::new(out).split(b'\n') {
             let line = String::from_utf8_lossy(&line?).into_owned();
             let counted = self.count(&line);
             if !line.is_empty() && line != "running 0 tests" && counted != Some(0) {
-                println!("{line}");
+                tell(&line);
             }
         }
         child.wait().context("cargo test")
+    }
+
+    /// Adds what another counted.
+    pub(super) fn add(&mut self, other: &Tally) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.ignored += other.ignored;
     }
 
     /// Adds a line and returns how many tests it told of, when it is a result.
