@@ -239,13 +239,14 @@ fn cores() -> usize {
 
 /// Runs every test. The random traces, which never wait for a moment, run beside all others in a
 /// process of their own, and give way to them: the others mostly wait, and mind a busy machine.
+/// What is passed over on the one side is what is asked for on the other.
 fn tests(run: &Run, args: &Args, tally: &mut Tally) -> Result<()> {
     let mut all = test_command(run, &[], &[]);
     all.args(&args.filter).arg("--").args(&args.rest);
     if args.filter.is_some() || !args.rest.is_empty() {
         return tests_of(all, threads(), tally, |line| println!("{line}"));
     }
-    let mut traces = test_command(run, &["nice", "-n", "10"], &["--test", "it"]);
+    let mut traces = test_command(run, &["nice", "-n", "10"], &["--lib", "--bins", "--tests"]);
     traces.args([TRACES, "--"]);
     all.args(["--skip", TRACES]);
     let (mut aside, mut told) = (Tally::default(), Vec::new());
