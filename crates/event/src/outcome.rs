@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Address, Cause, EventId, Fence};
+use crate::{Address, Cause, EventId, Fence, Millis};
 
 /// The broker's word that it has the event, at the sink's declared durability.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +73,8 @@ pub struct Settlement {
     pub address: Address,
     /// The event.
     pub id: EventId,
+    /// When its row was created, as far as whoever settles knows.
+    pub created: Option<Millis>,
     /// The claim's fence: an older one than the row's changes nothing.
     pub fence: Fence,
     /// What became of it.

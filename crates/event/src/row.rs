@@ -61,7 +61,9 @@ pub struct Claim {
 impl Claim {
     /// Addresses an outcome to this claim.
     pub fn end(&self, outcome: Outcome) -> Settlement {
-        Settlement { address: self.address, id: self.event.id, fence: self.fence, outcome }
+        let Claim { event, address, fence, .. } = self;
+        let created = Some(event.created);
+        Settlement { address: *address, id: event.id, created, fence: *fence, outcome }
     }
 }
 

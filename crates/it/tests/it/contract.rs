@@ -42,6 +42,7 @@ mod late;
 mod lines;
 mod locks;
 mod opened;
+mod ordered;
 mod plans;
 mod refusals;
 mod sharing;

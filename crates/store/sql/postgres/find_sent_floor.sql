@@ -1,4 +1,22 @@
--- Reads how far back one page searches: to the row that is $2 rows older than $1.
--- Index: {outbox}_sent_created, covering. Locks nothing.
-SELECT created_at FROM {outbox}_sent WHERE created_at <= $1
-ORDER BY created_at DESC LIMIT 1 OFFSET $2
+-- Reads how far back from $1 one page searches: by $2 strays, or by $2 identities and as far as
+-- their rows may be older than these, whichever is less far.
+-- Index: {outbox}_sent_id and {outbox}_sent_stray, covering. Locks nothing.
+SELECT floor.created_at
+FROM (
+    SELECT greatest(
+        (
+            SELECT created_at FROM {outbox}_sent WHERE stray AND created_at <= $1
+            ORDER BY created_at DESC LIMIT 1 OFFSET $2
+        ),
+        (
+            SELECT ('x0000' || left(event_id, 8) || substr(event_id, 10, 4))::bit(64)::bigint - 1001
+            FROM {outbox}_sent
+            WHERE event_id ~<~
+                overlay(lpad(to_hex(least(greatest($1, -1001), 281474976709654) + 1001), 12, '0')
+                    PLACING '-' FROM 9 FOR 0)
+            ORDER BY event_id USING ~>~ LIMIT 1 OFFSET $2
+        )
+    ) AS created_at
+    OFFSET 0
+) AS floor
+WHERE floor.created_at IS NOT NULL

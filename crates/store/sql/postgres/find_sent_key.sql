@@ -6,9 +6,8 @@ SELECT event_id, topic, event_type, biz_key, CASE WHEN $3 THEN payload END AS pa
     CASE WHEN $3 THEN payload_bytes END AS payload_bytes, headers, created_at, 'SENT' AS status,
     attempts, NULL::bigint AS due_at, trail, broker_message_id, sent_at AS moved_at
 FROM {outbox}_sent
-WHERE biz_key IS NOT NULL AND (biz_key, created_at) BETWEEN ($5, $8) AND ($5, $1)
-    AND (created_at, event_id) < ($1, $2)
+WHERE biz_key = $5 AND created_at BETWEEN $8 AND $1 AND (created_at, event_id) < ($1, $2)
     AND ($6::text IS NULL OR event_type = $6) AND ($7::text IS NULL OR topic = $7)
     AND ($9::text IS NULL OR trail::json -> -1 -> 'cause' ->> 'code' = $9)
-ORDER BY biz_key DESC, created_at DESC, event_id DESC
+ORDER BY created_at DESC, event_id DESC
 LIMIT $4

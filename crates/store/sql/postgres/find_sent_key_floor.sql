@@ -2,5 +2,5 @@
 -- $3 the key.
 -- Index: {outbox}_sent_key, covering. Locks nothing.
 SELECT created_at FROM {outbox}_sent
-WHERE biz_key IS NOT NULL AND biz_key >= $3 AND (biz_key, created_at) <= ($3, $1)
-ORDER BY biz_key DESC, created_at DESC LIMIT 1 OFFSET $2
+WHERE biz_key = $3 AND created_at <= $1
+ORDER BY created_at DESC LIMIT 1 OFFSET $2

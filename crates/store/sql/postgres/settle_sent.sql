@@ -3,11 +3,13 @@
 -- $1 the clock or NULL for the database's, $2 the owner, $3 shards, $4 since when they are ours,
 -- $5 from where and $6 up to where their rows stand among $7, the numbers, which rise in each; $8
 -- shards, $9 from which number and $10 up to which one: the same rows, as runs of neighbours; $11
--- what the destinations called them, in the order of $7, or NULL if nothing.
+-- what the destinations called them, in the order of $7, or NULL if nothing; $12 which of them are
+-- strays, in that order, or NULL if none.
 -- Of all relays, whoever locks the tally has the rows to itself, so both halves find the same ones:
 -- a history that is read from the table costs less than one that takes each row from the hand that
 -- deletes it. A row that somebody changes from outside at this moment stands there as it was
--- published; some servers then leave the changed row waiting, and it is published once more.
+-- published; some servers then leave the changed row waiting, and it is published once more. Nobody
+-- may change when it was created, by which the relay tells a stray.
 -- Index: the primary keys of the tally and of the hot table. Locks: the tallies named, in one order
 -- for everybody, and the rows that move.
 WITH want AS MATERIALIZED (
@@ -44,13 +46,16 @@ spots AS MATERIALIZED (
 ),
 kept AS (
     INSERT INTO {outbox}_sent (seq, event_id, topic, event_type, biz_key, payload, payload_bytes,
-        headers, created_at, attempts, broker_message_id, sent_at)
+        headers, created_at, attempts, broker_message_id, sent_at, stray)
     SELECT hot.seq, hot.event_id, hot.topic, hot.event_type, hot.biz_key, hot.payload,
         hot.payload_bytes, hot.headers, hot.created_at, 1,
         CASE WHEN $11::text[] IS NOT NULL THEN (
             SELECT ($11)[line.first - 1 + width_bucket(hot.seq, line.seqs)]
             FROM line WHERE line.shard = hot.shard) END,
-        (SELECT now FROM spots)
+        (SELECT now FROM spots),
+        CASE WHEN $12::boolean[] IS NULL THEN false ELSE coalesce((
+            SELECT ($12)[line.first - 1 + width_bucket(hot.seq, line.seqs)]
+            FROM line WHERE line.shard = hot.shard), true) END
     FROM {outbox} AS hot WHERE hot.ctid = ANY ((SELECT ctids FROM spots)::tid[])
 ),
 gone AS (

@@ -51,6 +51,7 @@ impl Flight {
         let back = |(address, out): (&Address, &Out)| Settlement {
             address: *address,
             id: out.id,
+            created: None,
             fence: out.fence,
             outcome: Outcome::Release { after: Duration::ZERO },
         };

@@ -10,6 +10,7 @@ mod requeue;
 pub(crate) use self::count::{RECENT, counts};
 pub(crate) use self::find::{Asked, Part, Stretch, Tables, find};
 pub(crate) use self::place::Place;
+pub(crate) use self::reach::is_stray;
 pub(crate) use self::requeue::{Revive, requeue};
 
 /// How many rows one page or one count looks at one by one.

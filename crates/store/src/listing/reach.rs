@@ -123,3 +123,11 @@ pub(crate) fn made_at(id: EventId) -> Option<Millis> {
     let millis = i64::try_from(uuid.as_u128() >> 80).ok()?;
     (uuid.get_version_num() == 7).then_some(Millis(millis))
 }
+
+/// How far an identity's own moment may be from its row's, for the row to be found by it.
+const DRIFT: u64 = 1_000;
+
+/// Tells whether an identity may not tell when its row was created.
+pub(crate) fn is_stray(id: EventId, created: Millis) -> bool {
+    made_at(id).is_none_or(|made| made.0.abs_diff(created.0) > DRIFT)
+}

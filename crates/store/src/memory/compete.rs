@@ -158,7 +158,7 @@ impl Source for CompetingLane {
             let address = address(entry, shelf);
             if let Some(fence) = flight.remove(&address) {
                 let (id, outcome) = (entry.row.id(), Outcome::Release { after: Duration::ZERO });
-                back.push(Settlement { address, id, fence, outcome });
+                back.push(Settlement { address, id, created: None, fence, outcome });
             }
         }
         back.sort_by_key(|end| end.address);

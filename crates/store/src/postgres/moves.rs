@@ -6,7 +6,7 @@ use sqlx::{PgConnection, Row};
 
 use super::Postgres;
 use super::rows::{self, count, number};
-use crate::server::{Again, End, Fault, Kept, Moves, Owned};
+use crate::server::{Again, End, Fault, Kept, Moves, Owned, Published};
 
 /// Rows of one table, as the statements take them.
 fn places<T>(rows: &[End<T>]) -> (Vec<i16>, Vec<i64>) {
@@ -30,6 +30,7 @@ struct ByShard {
     /// The rows, which rise in each shard.
     numbers: Vec<i64>,
     broker_ids: Vec<Option<String>>,
+    strays: Vec<bool>,
     /// The same rows as runs of neighbours: shards, first and last numbers.
     run_shards: Vec<i16>,
     lows: Vec<i64>,
@@ -37,8 +38,8 @@ struct ByShard {
 }
 
 impl ByShard {
-    fn of(owned: &[Owned], rows: &[End<Option<String>>]) -> ByShard {
-        let mut rows: Vec<&End<Option<String>>> = rows.iter().collect();
+    fn of(owned: &[Owned], rows: &[End<Published>]) -> ByShard {
+        let mut rows: Vec<&End<Published>> = rows.iter().collect();
         rows.sort_unstable_by_key(|end| (end.address.shard, end.address.number));
         let mut by_shard = ByShard::default();
         for shard in owned.iter().map(|one| one.shard) {
@@ -49,7 +50,8 @@ impl ByShard {
             for end in rows {
                 by_shard.run(&mut run, shard, end.address.number);
                 by_shard.numbers.push(end.address.number);
-                by_shard.broker_ids.push(end.said.clone());
+                by_shard.broker_ids.push(end.said.broker_id.clone());
+                by_shard.strays.push(end.said.stray);
             }
             by_shard.last.push(count(&by_shard.numbers));
         }
@@ -71,6 +73,11 @@ impl ByShard {
     /// Returns what the destinations called the rows, if they called any.
     fn broker_ids(&self) -> Option<&[Option<String>]> {
         self.broker_ids.iter().any(Option::is_some).then_some(&self.broker_ids)
+    }
+
+    /// Returns which identities may not tell when their rows were created, if any.
+    fn strays(&self) -> Option<&[bool]> {
+        self.strays.contains(&true).then_some(&self.strays)
     }
 }
 
@@ -117,7 +124,7 @@ impl Moves for Postgres {
         now: Option<i64>,
         owner: &str,
         shards: &[Owned],
-        rows: &[End<Option<String>>],
+        rows: &[End<Published>],
         history: bool,
     ) -> Result<Kept, Fault> {
         let by_shard = ByShard::of(shards, rows);
@@ -126,7 +133,10 @@ impl Moves for Postgres {
         let query = sql.query().bind(now).bind(owner).bind(shards).bind(marks);
         let query = query.bind(&by_shard.first).bind(&by_shard.last).bind(&by_shard.numbers);
         let query = query.bind(&by_shard.run_shards).bind(&by_shard.lows).bind(&by_shard.highs);
-        let query = if history { query.bind(by_shard.broker_ids()) } else { query };
+        let query = match history {
+            true => query.bind(by_shard.broker_ids()).bind(by_shard.strays()),
+            false => query,
+        };
         kept(&query.fetch_all(conn).await?)
     }
 

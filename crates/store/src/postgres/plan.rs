@@ -20,7 +20,7 @@ pub(super) async fn plan_of(sql: &Sql, conn: &mut PgConnection) -> Result<Vec<St
 
 /// Statements that sort what they have found: as much as a page, a claim or an identity has, or one
 /// row of each shard.
-const SORTING: [&str; 26] = [
+const SORTING: [&str; 27] = [
     "behind",
     "dead_hot",
     "dead_later",
@@ -30,6 +30,7 @@ const SORTING: [&str; 26] = [
     "find_hot_floor",
     "find_hot_id",
     "find_hot_near",
+    "find_sent",
     "find_sent_id",
     "glance",
     "hand_over",

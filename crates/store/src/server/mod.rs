@@ -66,7 +66,7 @@ pub(crate) use self::identity::Identity;
 use self::inbox::ServerInbox;
 use self::lane::ServerLane;
 pub(crate) use self::lease::{Grant, LeaseRow, Renewal};
-pub(crate) use self::moves::{Again, End};
+pub(crate) use self::moves::{Again, End, Published};
 use self::put::Putting;
 use self::schema::{Examining, Migrating, Reading};
 pub(crate) use self::settle::{Kept, Owned};

@@ -13,6 +13,14 @@ pub(crate) struct End<T> {
     pub(crate) said: T,
 }
 
+/// What the history is told of a published row.
+#[derive(Clone, Debug)]
+pub(crate) struct Published {
+    pub(crate) broker_id: Option<String>,
+    /// Whether its identity may not tell when it was created.
+    pub(crate) stray: bool,
+}
+
 /// When a row is tried again, and what it has behind it then.
 #[derive(Clone, Debug)]
 pub(crate) struct Again {

@@ -8,9 +8,10 @@ use event::{Fence, Moment, Outcome, Settlement, Shelf, StoreError};
 use super::base::Base;
 use super::dialect::Dialect;
 use super::fault::Fault;
-use super::moves::{End, Moving};
+use super::moves::{End, Moving, Published};
 use super::settle::{Kept, Owned, Settling, is_put_back};
 use super::work::{Commit, Scope, Terms, Work};
+use crate::listing::is_stray;
 
 /// What a settlement says of some shards.
 pub(super) struct Portion<'a> {
@@ -67,11 +68,13 @@ impl<'a> Portion<'a> {
     async fn stroke<D: Dialect>(&self, base: &Base<D>, conn: &mut D::Conn) -> Result<Kept, Fault> {
         let end = |(end, _): (&Settlement, _)| match &end.outcome {
             Outcome::Done(receipt) => {
-                Some(End { address: end.address, said: receipt.broker_id.clone() })
+                let stray = end.created.is_none_or(|created| is_stray(end.id, created));
+                let said = Published { broker_id: receipt.broker_id.clone(), stray };
+                Some(End { address: end.address, said })
             }
             _ => None,
         };
-        let rows: Vec<End<Option<String>>> = self.rows().filter_map(end).collect();
+        let rows: Vec<End<Published>> = self.rows().filter_map(end).collect();
         let (now, owned) = (base.now(), self.owned());
         base.db.stroke(conn, now, &base.owner, &owned, &rows, base.history).await
     }

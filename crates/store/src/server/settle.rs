@@ -321,7 +321,7 @@ mod tests {
                 let number = i64::try_from(number).unwrap();
                 let address = Address { shelf: Shelf::Hot, shard, number };
                 let outcome = Outcome::Done(event::Receipt { broker_id: None });
-                Settlement { id: EventId::new(), address, fence: Fence(1), outcome }
+                Settlement { id: EventId::new(), created: None, address, fence: Fence(1), outcome }
             })
         };
         let ends: Vec<Settlement> = rows.iter().enumerate().flat_map(row).collect();

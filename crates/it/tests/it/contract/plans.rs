@@ -40,17 +40,23 @@ async fn fill(session: &mut Session, there: i64, more: i64) {
     };
     // A relay that begins reads every key that waits for another attempt.
     let failed = format!("CASE WHEN {n} % 20 = 0 THEN 1 ELSE 0 END");
-    let event = format!("{id}, 't', 'T', {key}, 'x', '{{}}', {n}");
+    let event = format!("{id}, 't', 'T', {key}, 'x', '{{}}'");
     let columns = "event_id, topic, event_type, biz_key, payload, headers, created_at";
-    for (end, more, values) in [
-        ("", "", String::new()),
-        ("_later", ", due_at, attempts, trail", format!(", {n}, {failed}, '[]'")),
-        ("_dead", ", seq, attempts, trail, dead_at", format!(", {n}, 1, '[]', {n}")),
+    // What was sent was created when its identity says, and half of it is found by that.
+    let (sent, made, stray) = match session.is_postgres() {
+        true => (", seq, attempts, sent_at, stray", format!("{n}::bigint << 16"), ", n % 2 = 0"),
+        false => (", seq, attempts, sent_at", n.clone(), ""),
+    };
+    for (end, created, more, values) in [
+        ("", &n, "", String::new()),
+        ("_later", &n, ", due_at, attempts, trail", format!(", {n}, {failed}, '[]'")),
+        ("_dead", &n, ", seq, attempts, trail, dead_at", format!(", {n}, 1, '[]', {n}")),
         // In every day of the ring.
-        ("_sent", ", seq, attempts, sent_at", format!(", {n}, 1, {n} * 1400")),
+        ("_sent", &made, sent, format!(", {n}, 1, {n} * 1400{stray}")),
     ] {
         let sql = format!(
-            "INSERT INTO {TABLE}{end} ({columns}{more}) SELECT {event}{values} FROM {numbers}"
+            "INSERT INTO {TABLE}{end} ({columns}{more}) SELECT {event}, {created}{values} \
+             FROM {numbers}"
         );
         session.run(sql).await.unwrap();
     }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use event::{Millis, Shelf};
 
 use super::super::fault::Fault;
-use super::super::moves::{Again, End};
+use super::super::moves::{Again, End, Published};
 use super::super::settle::{Kept, Owned};
 use super::Connects;
 
@@ -31,12 +31,14 @@ pub(crate) trait Moves: Connects {
         now: Option<i64>,
         owner: &str,
         shards: &[Owned],
-        rows: &[End<Option<String>>],
+        rows: &[End<Published>],
         history: bool,
     ) -> Result<Kept, Fault> {
         let kept = self.open(conn, now, owner, shards, &[]).await?;
         let ours = rows.iter().filter(|end| kept.shards.contains(&end.address.shard));
-        let ours: Vec<_> = ours.cloned().collect();
+        let ours: Vec<_> = ours
+            .map(|end| End { address: end.address, said: end.said.broker_id.clone() })
+            .collect();
         self.done(conn, Shelf::Hot, &ours, history, kept.now).await?;
         Ok(kept)
     }
