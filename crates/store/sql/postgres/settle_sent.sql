@@ -3,8 +3,9 @@
 -- $1 the clock or NULL for the database's, $2 the owner, $3 shards, $4 since when they are ours,
 -- $5 from where and $6 up to where their rows stand among $7, the numbers, which rise in each; $8
 -- shards, $9 from which number and $10 up to which one: the same rows, as runs of neighbours; $11
--- what the destinations called them, in the order of $7, or NULL if nothing; $12 which of them are
--- strays, in that order, or NULL if none.
+-- what the destinations called them, in the order of $7, or NULL if nothing; $12 whether any of
+-- them is a stray: then all are written down as such, for to look each up costs more than its index
+-- entry.
 -- Of all relays, whoever locks the tally has the rows to itself, so both halves find the same ones:
 -- a history that is read from the table costs less than one that takes each row from the hand that
 -- deletes it. A row that somebody changes from outside at this moment stands there as it was
@@ -52,10 +53,7 @@ kept AS (
         CASE WHEN $11::text[] IS NOT NULL THEN (
             SELECT ($11)[line.first - 1 + width_bucket(hot.seq, line.seqs)]
             FROM line WHERE line.shard = hot.shard) END,
-        (SELECT now FROM spots),
-        CASE WHEN $12::boolean[] IS NULL THEN false ELSE coalesce((
-            SELECT ($12)[line.first - 1 + width_bucket(hot.seq, line.seqs)]
-            FROM line WHERE line.shard = hot.shard), true) END
+        (SELECT now FROM spots), $12::boolean
     FROM {outbox} AS hot WHERE hot.ctid = ANY ((SELECT ctids FROM spots)::tid[])
 ),
 gone AS (

@@ -30,7 +30,8 @@ struct ByShard {
     /// The rows, which rise in each shard.
     numbers: Vec<i64>,
     broker_ids: Vec<Option<String>>,
-    strays: Vec<bool>,
+    /// Whether any of them is a stray.
+    strays: bool,
     /// The same rows as runs of neighbours: shards, first and last numbers.
     run_shards: Vec<i16>,
     lows: Vec<i64>,
@@ -51,7 +52,7 @@ impl ByShard {
                 by_shard.run(&mut run, shard, end.address.number);
                 by_shard.numbers.push(end.address.number);
                 by_shard.broker_ids.push(end.said.broker_id.clone());
-                by_shard.strays.push(end.said.stray);
+                by_shard.strays |= end.said.stray;
             }
             by_shard.last.push(count(&by_shard.numbers));
         }
@@ -73,11 +74,6 @@ impl ByShard {
     /// Returns what the destinations called the rows, if they called any.
     fn broker_ids(&self) -> Option<&[Option<String>]> {
         self.broker_ids.iter().any(Option::is_some).then_some(&self.broker_ids)
-    }
-
-    /// Returns which identities may not tell when their rows were created, if any.
-    fn strays(&self) -> Option<&[bool]> {
-        self.strays.contains(&true).then_some(&self.strays)
     }
 }
 
@@ -134,7 +130,7 @@ impl Moves for Postgres {
         let query = query.bind(&by_shard.first).bind(&by_shard.last).bind(&by_shard.numbers);
         let query = query.bind(&by_shard.run_shards).bind(&by_shard.lows).bind(&by_shard.highs);
         let query = match history {
-            true => query.bind(by_shard.broker_ids()).bind(by_shard.strays()),
+            true => query.bind(by_shard.broker_ids()).bind(by_shard.strays),
             false => query,
         };
         kept(&query.fetch_all(conn).await?)

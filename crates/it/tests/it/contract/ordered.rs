@@ -1,6 +1,7 @@
 //! History is listed in the order of time, whatever its identities say: each row once, on every
 //! page size, whether its identity was made when it was created, long before, ahead, or at random.
 
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,6 +70,17 @@ impl Place {
             values.join(", ")
         );
         self.session.run(sql).await.unwrap();
+    }
+
+    /// Publishes an event now.
+    async fn publish(&self, event: &Event) {
+        self.outbox.put(slice::from_ref(event), None).await.unwrap();
+        let lane = self.outbox.lane(Lane { topics: Topics::all(), ..Lane::default() });
+        let want = Want { limit: 1, bytes: 1 << 20, lease: LEASE };
+        let claims = lane.claim(&want).await.unwrap();
+        let end = claims[0].end(Outcome::Done(Receipt { broker_id: None }));
+        assert_eq!(lane.settle(&[end]).await.unwrap().settled, 1);
+        lane.release().await.unwrap();
     }
 
     /// Lists everything, page by page.
@@ -170,39 +182,47 @@ async fn history_is_listed_in_the_order_of_time_and_each_row_once(server: &str) 
     }
 }
 
-async fn a_relay_calls_no_row_a_stray_that_its_identity_finds(server: &str) {
+async fn a_relay_calls_every_row_a_stray_that_its_identity_does_not_find(server: &str) {
     let mut place = Place::new(server).await;
     let mut rng = Rng::new();
-    let now = place.clock.now();
-    let mut events: Vec<Event> = DRIFTS
-        .iter()
-        .map(|(drift, _)| Event {
-            id: made_at(&mut rng, now.0 + drift),
-            ..Event::new("t", "T", "{}")
-        })
-        .collect();
-    events.push(Event { id: random(&mut rng), ..Event::new("t", "T", "{}") });
-    place.outbox.put(&events, None).await.unwrap();
-    let lane = place.outbox.lane(Lane { topics: Topics::all(), ..Lane::default() });
-    let want = Want { limit: 100, bytes: 1 << 20, lease: LEASE };
-    let claims = lane.claim(&want).await.unwrap();
-    let done = || Outcome::Done(Receipt { broker_id: None });
-    let ends: Vec<_> = claims.iter().map(|claim| claim.end(done())).collect();
-    assert_eq!(lane.settle(&ends).await.unwrap().settled, events.len());
-    lane.release().await.unwrap();
-    if place.session.is_postgres() {
-        let sql =
-            format!("SELECT event_id FROM {}_sent WHERE stray ORDER BY event_id", place.table);
-        let strays = place.session.texts(sql, 0).await.unwrap();
-        let far = events.iter().zip(DRIFTS.iter().map(|(_, far)| *far).chain([true]));
-        let mut wanted: Vec<_> =
-            far.filter(|(_, far)| *far).map(|(event, _)| event.id.to_string()).collect();
-        wanted.sort();
-        assert_eq!(strays, wanted);
+    let event = |id| Event { id, ..Event::new("t", "T", "{}") };
+    let now = place.clock.now().0;
+    let mut all = Vec::new();
+    for far in [false, true] {
+        let drifts = DRIFTS.iter().filter(|(_, is_far)| *is_far == far);
+        let mut ids: Vec<EventId> =
+            drifts.map(|(drift, _)| made_at(&mut rng, now + drift)).collect();
+        ids.extend(far.then(|| random(&mut rng)));
+        // Each alone: whatever is settled beside a stray may be called one.
+        for id in ids {
+            place.publish(&event(id)).await;
+            all.push((now, id.to_string()));
+            if place.session.is_postgres() {
+                let sql = format!(
+                    "SELECT count(*) FROM {}_sent WHERE event_id = '{id}' AND stray",
+                    place.table
+                );
+                assert_eq!(place.session.number(sql).await.unwrap(), i64::from(far), "{id}");
+            }
+        }
     }
-    let mut wanted: Vec<_> = events.iter().map(|event| (now.0, event.id.to_string())).collect();
-    wanted.sort_by(|one, other| other.cmp(one));
-    assert_eq!(place.pages(&Filter::default(), 2).await, wanted);
+    all.sort_by(|one, other| other.cmp(one));
+    assert_eq!(place.pages(&Filter::default(), 2).await, all);
+    place.outbox.close().await;
+}
+
+async fn a_bare_search_by_identity_or_key_is_served_by_index(server: &str) {
+    let mut place = Place::new(server).await;
+    place.session.run("SET enable_seqscan = off").await.unwrap();
+    for (column, index) in [("event_id", "id"), ("biz_key", "key")] {
+        let table = &place.table;
+        let sql = format!("EXPLAIN SELECT payload FROM {table}_sent WHERE {column} = 'x'");
+        let plan = place.session.texts(sql, 0).await.unwrap().join(" ");
+        assert!(!plan.contains("Seq Scan"), "{plan}");
+        for day in 0..16 {
+            assert!(plan.contains(&format!("{table}_sent_{index}_{day:x} ")), "{plan}");
+        }
+    }
     place.outbox.close().await;
 }
 
@@ -217,6 +237,20 @@ mod pages {
 }
 
 mod strays {
-    use super::a_relay_calls_no_row_a_stray_that_its_identity_finds as test;
+    use super::a_relay_calls_every_row_a_stray_that_its_identity_does_not_find as test;
     servers!(test);
+}
+
+mod bare {
+    use super::a_bare_search_by_identity_or_key_is_served_by_index as test;
+
+    #[tokio::test]
+    async fn on_postgres() {
+        test("postgres").await;
+    }
+
+    #[tokio::test]
+    async fn on_postgres_18() {
+        test("postgres-18").await;
+    }
 }
