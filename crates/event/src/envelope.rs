@@ -8,6 +8,11 @@ use crate::{Event, Headers, Payload};
 /// What a producer's header is never called on a wire, whether the event has one of these or not.
 const RESERVED: [&str; 4] = [Headers::CONTENT_TYPE, Envelope::SEQUENCE, "data", "database64"];
 
+/// The attributes that every event has, in order.
+const ALWAYS: [&str; 7] = ["specversion", "id", "source", "type", "time", "topic", "messagekey"];
+/// The attributes whose value is the key.
+const OF_A_KEY: [&str; 3] = ["subject", "partitionkey", "bizkey"];
+
 /// The attributes of one event, in the names of CloudEvents and its extensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Envelope<'a> {
@@ -30,30 +35,34 @@ impl<'a> Envelope<'a> {
     /// digits only, as the specification wants; a producer's header whose name is not becomes one
     /// by dropping the rest, and never replaces an attribute of ours.
     pub fn attributes(&self) -> Vec<(String, String)> {
+        let mut out = Vec::new();
+        self.each(|name, value| out.push((name.to_owned(), value.to_owned())));
+        out
+    }
+
+    /// Tells the same one by one, and copies none of it.
+    pub fn each(&self, mut tell: impl FnMut(&str, &str)) {
         let event = self.event;
-        let mut out: Vec<(String, String)> = vec![
-            ("specversion".into(), "1.0".into()),
-            ("id".into(), event.id.to_string()),
-            ("source".into(), self.source.to_owned()),
-            ("type".into(), event.kind.clone()),
-            ("time".into(), event.created.to_string()),
-            ("topic".into(), event.topic.clone()),
-            ("messagekey".into(), event.id.to_string()),
-        ];
+        let mut id = [0; 36];
+        let id = &*event.id.uuid().hyphenated().encode_lower(&mut id);
+        let time = event.created.to_string();
+        let always = ["1.0", id, self.source, &*event.kind, &*time, &*event.topic, id];
+        ALWAYS.iter().zip(always).for_each(|(name, value)| tell(name, value));
         if let Some(sequence) = event.sequence {
-            out.push((Envelope::SEQUENCE.into(), sequence.to_string()));
+            tell(Envelope::SEQUENCE, &sequence.to_string());
         }
         if let Some(key) = &event.key {
-            out.push(("subject".into(), key.clone()));
-            out.push(("partitionkey".into(), key.clone()));
-            out.push(("bizkey".into(), key.clone()));
+            OF_A_KEY.iter().for_each(|name| tell(name, key));
         }
+        let mut told: Vec<String> = Vec::new();
         for (name, value) in event.headers.folded() {
-            if !RESERVED.contains(&name.as_str()) && out.iter().all(|(other, _)| *other != name) {
-                out.push((name, value.to_owned()));
+            let ours = ALWAYS.contains(&&*name) || RESERVED.contains(&&*name);
+            let of_the_key = event.key.is_some() && OF_A_KEY.contains(&&*name);
+            if !ours && !of_the_key && !told.contains(&name) {
+                tell(&name, value);
+                told.push(name);
             }
         }
-        out
     }
 
     /// Returns the media type of the payload: the producer's `content-type` header, however it is
