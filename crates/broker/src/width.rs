@@ -14,6 +14,8 @@ use std::time::Duration;
 pub enum Signal {
     /// It took the event in after this long.
     Good(Duration),
+    /// It took the event in with another, for which it has told how long that took.
+    Along,
     /// It said that it is overloaded or cannot be reached behind its gateway, or did not answer in
     /// time.
     Overloaded,
@@ -44,7 +46,9 @@ pub struct Width {
 
 #[derive(Clone, Debug, Default)]
 struct Window {
-    answers: u32,
+    answers: usize,
+    /// How many of them told how long they took, and how long all these took together.
+    timed: u32,
     total: Duration,
     /// Whether the width was ever in the way: one that nobody needs does not grow.
     full: bool,
@@ -59,7 +63,7 @@ struct Faults {
 
 impl Width {
     const START: usize = 4;
-    /// Fewer answers than this are too few to judge by: their mean is chance.
+    /// Fewer times than this are too few to judge by: their mean is chance.
     const WINDOW: usize = 16;
     /// Latency differences below this say nothing about load.
     const SLACK: Duration = Duration::from_millis(10);
@@ -114,14 +118,21 @@ impl Width {
             Signal::Overloaded => self.cut(out),
             Signal::Failed => self.count(true, out),
             Signal::Good(latency) => {
-                self.window.answers += 1;
+                self.window.timed += 1;
                 self.window.total += latency;
-                self.window.full |= out >= self.now;
-                self.count(false, out);
-                if self.window.answers as usize >= self.now.max(Width::WINDOW) {
-                    self.close(out);
-                }
+                self.take_in(out);
             }
+            Signal::Along => self.take_in(out),
+        }
+    }
+
+    fn take_in(&mut self, out: usize) {
+        self.window.answers += 1;
+        self.window.full |= out >= self.now;
+        self.count(false, out);
+        let Window { answers, timed, .. } = self.window;
+        if answers >= self.now && timed as usize >= Width::WINDOW {
+            self.close(out);
         }
     }
 
@@ -137,8 +148,8 @@ impl Width {
     }
 
     fn close(&mut self, out: usize) {
-        let Window { answers, total, full } = std::mem::take(&mut self.window);
-        let mean = total / answers;
+        let Window { timed, total, full, .. } = std::mem::take(&mut self.window);
+        let mean = total / timed;
         self.floor.note(mean);
         let floor = self.floor.least();
         let quick = mean <= floor * 2 + Width::SLACK;
@@ -268,6 +279,26 @@ mod tests {
     }
 
     #[test]
+    fn what_came_with_another_counts_for_the_width_and_not_for_its_time() {
+        const STALL: Signal = Signal::Good(Duration::from_millis(300));
+        let learn = |width: &mut Width, first: Signal| {
+            let out = width.now();
+            width.learn(first, out);
+            (1..out).for_each(|less| width.learn(Signal::Along, out - less));
+        };
+        let mut width = Width::new(64);
+        (0..16 * 4).for_each(|_| learn(&mut width, QUICK));
+        assert_eq!(width.now(), 64);
+        for _ in 0..100 {
+            learn(&mut width, STALL);
+            (0..15).for_each(|_| learn(&mut width, QUICK));
+        }
+        assert_eq!(width.now(), 64, "one of sixteen is chance, however many came with it");
+        (0..16).for_each(|_| learn(&mut width, STALL));
+        assert_eq!(width.now(), 32);
+    }
+
+    #[test]
     fn a_width_that_nobody_needs_does_not_grow() {
         let mut width = Width::new(64);
         for _ in 0..1000 {
@@ -310,7 +341,7 @@ mod tests {
         #[test]
         fn it_stays_within_its_bounds_and_never_more_than_doubles_or_halves(
             most in 0usize..40,
-            answers in prop::collection::vec((0u8..4, 0u64..2000, 1usize..50), 0..500),
+            answers in prop::collection::vec((0u8..5, 0u64..2000, 1usize..50), 0..500),
         ) {
             let mut width = Width::new(most);
             for (kind, millis, out) in answers {
@@ -319,6 +350,7 @@ mod tests {
                     0 => Signal::Good(Duration::from_millis(millis)),
                     1 => Signal::Overloaded,
                     2 => Signal::Failed,
+                    3 => Signal::Along,
                     _ => Signal::Silent,
                 };
                 width.learn(signal, out);

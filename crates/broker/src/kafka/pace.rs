@@ -141,7 +141,7 @@ fn load<'a>(answers: impl Iterator<Item = &'a Answer>, took: Duration) -> Signal
 fn rank(signal: Signal) -> u8 {
     match signal {
         Signal::Silent => 0,
-        Signal::Good(_) => 1,
+        Signal::Good(_) | Signal::Along => 1,
         Signal::Failed => 2,
         Signal::Overloaded => 3,
     }
