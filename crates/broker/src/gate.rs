@@ -99,8 +99,22 @@ impl Gate {
     pub async fn enter(&self) -> Pass<'_> {
         loop {
             let freed = self.free.notified();
-            if self.take() {
-                return Pass { gate: self };
+            if let Some(pass) = self.try_enter() {
+                return pass;
+            }
+            freed.await;
+        }
+    }
+
+    /// Waits until so many places are free, or until nobody is out, and takes as many as are free
+    /// and wanted.
+    #[cfg(any(feature = "rabbitmq", feature = "redis"))]
+    pub(crate) async fn enter_together(&self, least: usize, most: usize) -> Vec<Pass<'_>> {
+        loop {
+            let freed = self.free.notified();
+            let taken = self.take(least, most);
+            if taken > 0 {
+                return (0..taken).map(|_| Pass { gate: self }).collect();
             }
             freed.await;
         }
@@ -108,15 +122,19 @@ impl Gate {
 
     /// Takes a place if one is free.
     pub fn try_enter(&self) -> Option<Pass<'_>> {
-        self.take().then(|| Pass { gate: self })
+        (self.take(1, 1) > 0).then(|| Pass { gate: self })
     }
 
-    fn take(&self) -> bool {
+    fn take(&self, least: usize, most: usize) -> usize {
         let mut state = self.state();
-        let taken = state.out < state.width.now();
-        state.out += usize::from(taken);
+        let free = state.width.now().saturating_sub(state.out);
+        if free < least && state.out > 0 {
+            return 0;
+        }
+        let taken = free.min(most);
+        state.out += taken;
         // One wake-up may stand for several free places: whoever comes in passes it on.
-        if state.out < state.width.now() {
+        if taken < free {
             self.free.notify_one();
         }
         taken
@@ -192,6 +210,25 @@ mod tests {
             drop(second);
         }
         assert_eq!(gate.state().out, 0);
+    }
+
+    #[cfg(any(feature = "rabbitmq", feature = "redis"))]
+    #[tokio::test]
+    async fn places_are_taken_together_once_there_are_enough_or_nobody_is_out() {
+        let gate = Gate::new(4);
+        let mut passes = gate.enter_together(8, 9).await;
+        assert_eq!(passes.len(), 4, "there are no more");
+        let both = async {
+            let waiting = gate.enter_together(2, 3);
+            let leaving = async {
+                passes.pop();
+                tokio::task::yield_now().await;
+                assert_eq!(gate.state().out, 3, "one is too few");
+                passes.pop();
+            };
+            tokio::join!(waiting, leaving).0
+        };
+        assert_eq!(both.await.len(), 2);
     }
 
     #[cfg(any(feature = "kafka", feature = "nats", feature = "rabbitmq", feature = "redis"))]

@@ -41,7 +41,7 @@ mod seen;
 #[cfg(feature = "stdout")]
 pub mod stdout;
 pub mod traits;
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "rabbitmq", feature = "redis"))]
 mod waves;
 pub mod webhook;
 pub mod width;

@@ -36,7 +36,7 @@ use crate::keyed::Until;
 use crate::leads::Leads;
 use crate::manner::{Manner, Naming};
 use crate::traits::Traits;
-use crate::waves;
+use crate::waves::{self, Size};
 
 /// How RabbitMQ differs.
 pub const TRAITS: Traits = Traits {
@@ -55,10 +55,10 @@ pub const TRAITS: Traits = Traits {
     levels: &[Gauge::Lag, Gauge::Dead, Gauge::Disk],
 };
 
-/// How many bytes of payload a wave may have. The library puts what ends a channel before what is
-/// still to be written on it, and the broker ends the connection of whoever writes on a channel
-/// that has ended: a wave must not be longer than what the library writes at once.
-const LARGEST: usize = 1 << 20;
+/// The library puts what ends a channel before what is still to be written on it, and the broker
+/// ends the connection of whoever writes on a channel that has ended: a wave must not be longer
+/// than what the library writes at once.
+const WAVES: Size = Size { at_once: 1, bytes: 1 << 20 };
 
 /// Where and how events are published.
 #[derive(Clone, Debug)]
@@ -151,7 +151,7 @@ impl RabbitMq {
 #[async_trait]
 impl Sink for RabbitMq {
     async fn publish(&self, events: &[Event]) -> Vec<Answer> {
-        waves::publish(events, &self.gate, &self.until, LARGEST, |wave| self.offer(wave)).await
+        waves::publish(events, &self.gate, &self.until, WAVES, |wave| self.offer(wave)).await
     }
 
     /// Asks for the exchange, on the connection that events use.

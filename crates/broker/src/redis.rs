@@ -1,6 +1,6 @@
 //! Redis Streams: one entry per event; nothing is ever trimmed.
 //!
-//! Events of different keys are added in one pipeline, those of one key one after another: with
+//! Events of different keys are added in pipelines, those of one key one after another: with
 //! several of a key under way, a server at its limit could refuse the first and take the second.
 
 mod entry;

@@ -14,13 +14,23 @@ use event::{Answer, Event, Refusal};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::gate::{Gate, Pass, Turn};
 use crate::keyed::{Offered, Until, lines};
 
 /// How long nothing is answered until the next wave begins beside those that are out.
 const LULL: Duration = Duration::from_millis(20);
+
+/// How large waves are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    /// How many share what the gate lets through. One that is alone is followed when half of it is
+    /// answered; several follow one another, each as soon as there is room for all of it.
+    pub(crate) at_once: usize,
+    /// The most bytes of payload in one; an event always fits.
+    pub(crate) bytes: usize,
+}
 
 /// An event that is out. Whoever offers it tells its answer once, as soon as it is there.
 pub(crate) struct Out<'a> {
@@ -59,9 +69,8 @@ struct Last {
     few: usize,
 }
 
-/// Offers events in waves, each as wide as the gate allows and with no more than so many bytes of
-/// payload; one event always fits. The next one begins when half of the last is answered, or when
-/// nothing was for a while.
+/// Offers events in waves, each as large as it may be. The next one begins when enough of those
+/// that are out is answered, or when nothing was for a while.
 ///
 /// After the first refusal of a key, its later events are answered `Held`. Once the destination is
 /// down, everything not yet offered is answered `Down`. What could not be offered within the
@@ -70,7 +79,7 @@ pub(crate) async fn publish<'a, F>(
     events: &'a [Event],
     gate: &'a Gate,
     until: &Until,
-    bytes: usize,
+    size: Size,
     offer: impl Fn(Vec<Out<'a>>) -> F,
 ) -> Vec<Answer>
 where
@@ -109,6 +118,8 @@ where
         }
         let more = !waiting.is_empty();
         let begins = more && (last.out <= last.few || now >= quiet);
+        let most = gate.width().div_ceil(size.at_once).min(waiting.len());
+        let least = if size.at_once > 1 { most } else { 1 };
         tokio::select! {
             biased;
             Some(()) = out.next() => {}
@@ -116,17 +127,16 @@ where
             () = until.stop.cancelled(), if more => {}
             () = sleep_until(deadline.min(quiet)), if more && !begins => {}
             () = sleep_until(deadline), if begins => {}
-            mut passes = enter(gate, &mut turn, waiting.len()), if begins => {
-                let fits = fitting(events, &waiting, bytes);
+            mut passes = enter(gate, &mut turn, least, most), if begins => {
+                let fits = fitting(events, waiting.range(..passes.len()), size.bytes);
                 // What one request has no room for can go out beside it.
-                let all = passes.len() <= fits;
+                let alone = size.at_once == 1 && passes.len() == fits;
                 passes.truncate(fits);
-                let size = passes.len();
-                let few = if all { size / 2 } else { size };
-                last = Last { number: last.number + 1, out: size, few };
-                unanswered += size;
+                let few = if alone { fits / 2 } else { fits };
+                last = Last { number: last.number + 1, out: fits, few };
+                unanswered += fits;
                 quiet = Instant::now() + LULL;
-                let lines = waiting.drain(..size);
+                let lines = waiting.drain(..fits);
                 let wave = lines.zip(passes).filter_map(|(mut line, pass)| {
                     let at = line.next()?;
                     let (wave, back) = (last.number, back.clone());
@@ -140,25 +150,36 @@ where
     answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(missing.clone()))).collect()
 }
 
-/// Returns how many of those in front have no more than so many bytes together, at least one.
-fn fitting(events: &[Event], waiting: &VecDeque<IntoIter<usize>>, mut bytes: usize) -> usize {
+/// Returns how many of the first have no more than so many bytes together, at least one.
+fn fitting<'a>(
+    events: &[Event],
+    first: impl Iterator<Item = &'a IntoIter<usize>>,
+    mut bytes: usize,
+) -> usize {
     let fits = |line: &&IntoIter<usize>| {
         let size = line.as_slice().first().map_or(0, |at| events[*at].payload.as_bytes().len());
         let fits = size <= bytes;
         bytes = bytes.saturating_sub(size);
         fits
     };
-    waiting.iter().take_while(fits).count().max(1)
+    first.take_while(fits).count().max(1)
 }
 
-/// Waits for the batch's turn, which it keeps, then for a place, and takes as many as are free.
-async fn enter<'g>(gate: &'g Gate, turn: &mut Option<Turn<'g>>, most: usize) -> Vec<Pass<'g>> {
+/// Waits for the batch's turn, which it keeps, then for enough places, or for one after a while,
+/// and takes as many as are free.
+async fn enter<'g>(
+    gate: &'g Gate,
+    turn: &mut Option<Turn<'g>>,
+    least: usize,
+    most: usize,
+) -> Vec<Pass<'g>> {
     if turn.is_none() {
         *turn = Some(gate.turn().await);
     }
-    let first = gate.enter().await;
-    let others = iter::from_fn(|| gate.try_enter());
-    iter::once(first).chain(others).take(most).collect()
+    match timeout(LULL, gate.enter_together(least, most)).await {
+        Ok(passes) => passes,
+        Err(_) => gate.enter_together(1, most).await,
+    }
 }
 
 #[cfg(test)]
@@ -173,6 +194,8 @@ mod tests {
     use crate::width::Signal;
 
     const LONG: Duration = Duration::from_secs(60);
+    const ALONE: Size = Size { at_once: 1, bytes: 1000 };
+    const TWO: Size = Size { at_once: 2, bytes: 1000 };
 
     fn until() -> Until {
         Until { patience: LONG, stop: CancellationToken::new() }
@@ -206,7 +229,7 @@ mod tests {
             }
             std::future::ready(())
         };
-        let answers = publish(events, &gate, until, bytes, offer).await;
+        let answers = publish(events, &gate, until, Size { at_once: 1, bytes }, offer).await;
         (answers, waves.into_inner().unwrap())
     }
 
@@ -280,7 +303,7 @@ mod tests {
             }
             slow.into_iter().for_each(|out| out.tell((receipt(), Signal::Silent)));
         };
-        let answers = publish(&events, &gate, &until(), 1000, offer).await;
+        let answers = publish(&events, &gate, &until(), ALONE, offer).await;
         (answers, offered.into_inner().unwrap())
     }
 
@@ -314,6 +337,53 @@ mod tests {
             drop(free);
             slow.tell((receipt(), Signal::Silent));
         };
-        assert_eq!(publish(&events, &gate, &until(), 1000, offer).await, vec![receipt(); 3]);
+        assert_eq!(publish(&events, &gate, &until(), ALONE, offer).await, vec![receipt(); 3]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_several_waves_each_begins_when_there_is_room_for_all_of_it() {
+        let (events, gate) = (events(&["a", "b", "c", "d", "e", "f", "g"]), Gate::new(4));
+        let (waves, outs) = (Mutex::new(Vec::new()), Mutex::new(VecDeque::new()));
+        let answered = CancellationToken::new();
+        let offer = |wave: Vec<_>| {
+            waves.lock().unwrap().push(wave.len());
+            outs.lock().unwrap().extend(wave);
+            answered.cancelled()
+        };
+        let answering = async {
+            let steps: [(_, &[usize]); 4] =
+                [(0, &[2, 2]), (1, &[2, 2]), (1, &[2, 2, 2]), (5, &[2, 2, 2, 1])];
+            for (answered, begun) in steps {
+                for _ in 0..answered {
+                    let out: Option<Out<'_>> = outs.lock().unwrap().pop_front();
+                    out.unwrap().tell((receipt(), Signal::Silent));
+                    for _ in 0..10 {
+                        tokio::task::yield_now().await;
+                    }
+                }
+                assert_eq!(*waves.lock().unwrap(), begun);
+            }
+            answered.cancel();
+        };
+        let until = until();
+        let publishing = publish(&events, &gate, &until, TWO, offer);
+        let (answers, ()) = tokio::join!(publishing, answering);
+        assert_eq!(answers, vec![receipt(); 7]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_batch_leaves_room_that_is_too_small_for_its_wave_alone_for_a_while() {
+        let (batches, gate) = ([events(&["a", "b", "c"]), events(&["d", "e"])], Gate::new(4));
+        let (began, waves) = (Instant::now(), Mutex::new(Vec::new()));
+        let offer = async |wave: Vec<Out<'_>>| {
+            waves.lock().unwrap().push((wave.len(), began.elapsed()));
+            sleep(LONG / 2).await;
+            wave.into_iter().for_each(|out| out.tell((receipt(), Signal::Silent)));
+        };
+        let until = until();
+        let publish = |events| publish(events, &gate, &until, TWO, offer);
+        tokio::join!(publish(&batches[0]), publish(&batches[1]));
+        let (none, later) = (Duration::ZERO, LONG / 2);
+        assert_eq!(*waves.lock().unwrap(), [(2, none), (1, none), (1, LULL), (1, later)]);
     }
 }

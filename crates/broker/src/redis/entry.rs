@@ -19,15 +19,17 @@ const CONTENT_TYPE: &str = "datacontenttype";
 /// The fields of an entry, in order.
 pub(super) type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Writes the fields of an event. One whose headers clash is a `bad-event`.
-pub(super) fn fill(event: &Event, source: &str) -> Result<Vec<(String, Vec<u8>)>, Cause> {
-    event.headers.check().map_err(|invalid| Cause::new(Code::BadEvent, invalid))?;
+/// Refuses an event that can be no entry: one whose headers clash is a `bad-event`.
+pub(super) fn check(event: &Event) -> Result<(), Cause> {
+    event.headers.check().map_err(|invalid| Cause::new(Code::BadEvent, invalid))
+}
+
+/// Tells the fields of an event.
+pub(super) fn fill(event: &Event, source: &str, mut field: impl FnMut(&str, &[u8])) {
     let envelope = Envelope::new(event, source);
-    let attributes = envelope.attributes().into_iter();
-    let mut fields: Vec<_> = attributes.map(|(name, value)| (name, value.into_bytes())).collect();
-    fields.push((CONTENT_TYPE.to_owned(), envelope.content_type().as_bytes().to_vec()));
-    fields.push((DATA.to_owned(), event.payload.as_bytes().to_vec()));
-    Ok(fields)
+    envelope.each(|name, value| field(name, value.as_bytes()));
+    field(CONTENT_TYPE, envelope.content_type().as_bytes());
+    field(DATA, event.payload.as_bytes());
 }
 
 /// Reads an event; `stream` is its topic if it names none.
@@ -93,8 +95,9 @@ mod tests {
     use super::*;
 
     fn fields(event: &Event) -> Fields {
-        let filled = fill(event, "orders").unwrap();
-        filled.into_iter().map(|(name, value)| (name.into_bytes(), value)).collect()
+        let mut fields = Fields::new();
+        fill(event, "orders", |name, value| fields.push((name.into(), value.to_vec())));
+        fields
     }
 
     #[test]
@@ -105,10 +108,11 @@ mod tests {
         let xml = Event::new("o", "O", "<a/>").header("datacontenttype", "application/xml");
         let traced = plain.clone().header("traceparent", "00-1-2-01").header("note", "Grüße\n");
         for event in [plain, bytes, xml, traced, Event::new("o", "O", "")] {
+            check(&event).unwrap();
             assert_eq!(open(&fields(&event), "elsewhere").unwrap(), event);
         }
         let twice = Event::new("o", "O", "{}").header("trace-id", "1").header("TraceId", "1");
-        assert_eq!(fill(&twice, "orders").unwrap_err().code, Code::BadEvent);
+        assert_eq!(check(&twice).unwrap_err().code, Code::BadEvent);
     }
 
     #[test]

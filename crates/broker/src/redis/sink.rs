@@ -1,10 +1,11 @@
-//! The sink `redis`: one `XADD` per event, in pipelines on one connection; the id of the entry is
-//! the receipt.
+//! The sink `redis`: one `XADD` per event, in pipelines on one connection, several of them on the
+//! way; the id of the entry is the receipt.
 //!
 //! It never tries again by itself, never trims, and makes a stream with its first entry.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use std::vec::IntoIter;
 
 use async_trait::async_trait;
@@ -22,8 +23,15 @@ use crate::leads::Leads;
 use crate::manner::{Manner, Naming};
 use crate::rounds::Rounds;
 use crate::seen::Seen;
-use crate::waves::{self, Out};
+use crate::waves::{self, Out, Size};
 use crate::width::Signal;
+
+/// While the server writes down what one pipeline added, the next ones are on the way.
+const WAVES: Size = Size { at_once: 4, bytes: usize::MAX };
+/// How many words the command of an event without headers has.
+const ARGS: usize = 29;
+/// How many bytes the words of most events have besides the payload.
+const ROOM: usize = 512;
 
 /// Adds events to streams.
 pub struct Redis {
@@ -36,6 +44,8 @@ pub struct Redis {
     leads: Leads,
     streams: Streams,
     rounds: Rounds,
+    /// When the last pipeline was answered.
+    answered: Mutex<Option<Instant>>,
 }
 
 impl Redis {
@@ -45,31 +55,30 @@ impl Redis {
         let link = Link::new(&url, manner.timeout)?;
         let gate = manner.gates.of(&format!("redis://{}", link.host), manner.concurrency);
         let (leads, seen) = (Leads::new(&topic, &manner.topics), Seen::default());
-        let (streams, rounds) = (Streams::default(), Rounds::default());
-        Ok(Redis { link, topic, manner, gate, seen, leads, streams, rounds })
+        let (streams, rounds, answered) = Default::default();
+        Ok(Redis { link, topic, manner, gate, seen, leads, streams, rounds, answered })
     }
 
     /// Adds events of different keys in one pipeline.
     async fn offer(&self, events: Vec<&Event>) -> Vec<Offered> {
-        let filled = events.iter().map(|event| entry::fill(event, &self.manner.source));
-        let filled: Vec<_> = filled.map(|filled| filled.map_err(Refusal::Reject)).collect();
+        let checked = events.iter().map(|event| entry::check(event).map_err(Refusal::Reject));
+        let checked: Vec<_> = checked.collect();
         let until = Instant::now() + self.manner.timeout;
         let line = match timeout_at(until, self.link.line()).await {
             Ok(Ok(line)) => line,
-            Ok(Err(refusal)) => return unwritten(&filled, &refusal),
-            Err(_) => return unwritten(&filled, &self.absent()),
+            Ok(Err(refusal)) => return unwritten(&checked, &refusal),
+            Err(_) => return unwritten(&checked, &self.absent()),
         };
-        let (mut pipeline, mut asked) = (Pipeline::with_capacity(events.len()), Vec::new());
+        let mut pipeline = Pipeline::with_capacity(events.len());
         pipeline.ignore_errors();
-        for (event, filled) in events.iter().zip(filled) {
+        let asked = events.iter().zip(checked).map(|(event, checked)| {
             let stream = self.topic.of(event);
-            let adding = filled.and_then(|fields| adding(&stream, &fields, line.largest));
-            asked.push(adding.map(|adding| {
-                pipeline.add_command(adding);
-                self.seen.note(&stream);
-                stream
-            }));
-        }
+            checked?;
+            pipeline.add_command(adding(event, &self.manner.source, &stream, line.largest)?);
+            self.seen.note(&stream);
+            Ok(stream)
+        });
+        let asked = asked.collect();
         let offered = self.add(&line, &pipeline, asked, until).await;
         if offered.iter().any(|(answer, _)| matches!(answer, Err(Refusal::Unknown(_)))) {
             self.link.forget(&line).await;
@@ -90,7 +99,7 @@ impl Redis {
             true => Ok(Ok(Vec::new())),
             false => timeout_at(until, pipeline.query_async(&mut connection)).await,
         };
-        let (host, took) = (&self.link.host, began.elapsed());
+        let (host, took) = (&self.link.host, self.share(began));
         let (told, silence) = match told {
             Ok(Ok(told)) => (told, None),
             Ok(Err(error)) => (Vec::new(), Some(error)),
@@ -103,14 +112,24 @@ impl Redis {
             (None, Some(error)) => Err(refusal::judge(error, &stream, host)),
             (None, None) => Err(refusal::late(host)),
         };
+        let mut good = Signal::Good(took);
         let offered = |asked: Result<String, Refusal>| match asked.and_then(&mut judged) {
-            Ok(receipt) => (Ok(receipt), Signal::Good(took)),
+            Ok(receipt) => (Ok(receipt), std::mem::replace(&mut good, Signal::Along)),
             Err(refusal) => {
                 let signal = refusal::load(&refusal);
                 (Err(refusal), signal)
             }
         };
         asked.into_iter().map(offered).collect()
+    }
+
+    /// Returns for how long the server was at a pipeline that was written then and is answered now.
+    /// It takes one after another: what one waits for those before it is no fault of the server's.
+    fn share(&self, began: Instant) -> Duration {
+        let now = Instant::now();
+        let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = answered.replace(now);
+        now - last.map_or(began, |last| last.max(began))
     }
 
     async fn look(&self) -> Result<Worth, Refusal> {
@@ -134,30 +153,31 @@ impl Redis {
 }
 
 /// Writes the command that adds an entry, if the server takes values as large as its own.
-fn adding(stream: &str, fields: &[(String, Vec<u8>)], largest: usize) -> Result<Cmd, Refusal> {
-    if let Some((name, value)) = fields.iter().find(|(_, value)| value.len() > largest) {
-        let detail = format!(
-            "{stream}: {name} has {} bytes; the limit is {largest}: raise proto-max-bulk-len, or \
-             store it elsewhere and put a reference",
-            value.len(),
-        );
-        return Err(Refusal::Reject(Cause::new(Code::TooLarge, detail)));
-    }
-    let mut adding = cmd("XADD");
-    adding.arg(stream).arg("*");
-    for (name, value) in fields {
-        adding.arg(name).arg(value);
-    }
-    Ok(adding)
+fn adding(event: &Event, source: &str, stream: &str, largest: usize) -> Result<Cmd, Refusal> {
+    let (mut adding, mut large) = (Cmd::with_capacity(ARGS, ROOM + event.payload.len()), None);
+    adding.arg("XADD").arg(stream).arg("*");
+    entry::fill(event, source, |name, value| {
+        if value.len() > largest && large.is_none() {
+            large = Some((name.to_owned(), value.len()));
+        } else {
+            adding.arg(name).arg(value);
+        }
+    });
+    let Some((name, bytes)) = large else { return Ok(adding) };
+    let detail = format!(
+        "{stream}: {name} has {bytes} bytes; the limit is {largest}: raise proto-max-bulk-len, or \
+         store it elsewhere and put a reference"
+    );
+    Err(Refusal::Reject(Cause::new(Code::TooLarge, detail)))
 }
 
 /// Answers for what was never written: what can be no entry is rejected all the same.
-fn unwritten<T>(filled: &[Result<T, Refusal>], refusal: &Refusal) -> Vec<Offered> {
-    let answer = |filled: &Result<T, Refusal>| match filled {
-        Ok(_) => (Err(refusal.clone()), refusal::load(refusal)),
+fn unwritten(checked: &[Result<(), Refusal>], refusal: &Refusal) -> Vec<Offered> {
+    let answer = |checked: &Result<(), Refusal>| match checked {
+        Ok(()) => (Err(refusal.clone()), refusal::load(refusal)),
         Err(reject) => (Err(reject.clone()), refusal::load(reject)),
     };
-    filled.iter().map(answer).collect()
+    checked.iter().map(answer).collect()
 }
 
 impl fmt::Debug for Redis {
@@ -175,7 +195,7 @@ impl Sink for Redis {
             assert_eq!(offered.len(), wave.len(), "a wave is answered event by event");
             wave.into_iter().zip(offered).for_each(|(out, offered)| out.tell(offered));
         };
-        waves::publish(events, &self.gate, &until, usize::MAX, offer).await
+        waves::publish(events, &self.gate, &until, WAVES, offer).await
     }
 
     async fn probe(&self) -> Result<(), Refusal> {
