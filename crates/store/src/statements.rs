@@ -144,21 +144,6 @@ impl Header {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn handles_on_one_table_share_what_was_read_and_nothing_stays_without_them() {
-        let all = Shared::new();
-        let (one, two) = (all.of("a", str::to_owned), all.of("a", |_| "again".to_owned()));
-        assert!(Arc::ptr_eq(&one, &two));
-        assert_eq!(*all.of("b", str::to_owned), "b");
-        drop((one, two));
-        assert_eq!(*all.of("a", |_| "again".to_owned()), "again");
-    }
-}
-
-#[cfg(test)]
 pub(crate) fn check_headers(files: &[(&str, &str)]) {
     for (name, file) in files {
         let head: String = file.lines().take_while(|line| line.starts_with("--")).collect();
@@ -181,4 +166,19 @@ pub(crate) fn check_folder(folder: &str, files: &[(&str, &str)]) {
     there.sort();
     let named: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
     assert_eq!(there, named);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_on_one_table_share_what_was_read_and_nothing_stays_without_them() {
+        let all = Shared::new();
+        let (one, two) = (all.of("a", str::to_owned), all.of("a", |_| "again".to_owned()));
+        assert!(Arc::ptr_eq(&one, &two));
+        assert_eq!(*all.of("b", str::to_owned), "b");
+        drop((one, two));
+        assert_eq!(*all.of("a", |_| "again".to_owned()), "again");
+    }
 }
