@@ -91,7 +91,7 @@ async fn run(plan: Plan, play: &Play) -> Result<()> {
     Ok(())
 }
 
-/// Plays in a task of its own: a side that panics differs.
+/// Plays by itself: a side that panics differs.
 async fn played(play: BoxFuture<'static, Result<(), String>>) -> Result<(), String> {
     let played = tokio::spawn(play).await;
     played.unwrap_or_else(|panic| Err(format!("a side panicked: {panic}")))

@@ -1,6 +1,6 @@
 //! A door to a PostgreSQL server behind which sessions go on when their connections end: to begin
 //! one takes the server longer than most of what is asked in it. Whoever comes in finds a session
-//! as good as new: everything of its own was discarded.
+//! as good as new: everything of its own was thrown away.
 //!
 //! A session is not kept whose connection broke off, as that of a relay that dies, or that is in
 //! the midst of anything.

@@ -26,7 +26,7 @@ pub(super) async fn play(
     every: usize,
 ) -> Result<(), String> {
     let shards = SHARDS[(seed / 2 % 4) as usize];
-    let plain = seed % 2 == 0;
+    let plain = seed.is_multiple_of(2);
     let ground = ground::on(server, shards, strategy).await;
     let ordered = ground.traits().ordered;
     let model = ground.model().await;

@@ -1,7 +1,8 @@
 //! Kills and stops real relays on real databases, and counts what became of every event.
 //!
-//! `chaos [NAME …] [--events N] [--relays N] [--seed N] [--strategy NAME] [--calm]`, where a NAME of
-//! a database is `sqlite` or a server of the world: `postgres`, `postgres-18`, `mysql`, `mariadb`, `mariadb-10.5`.
+//! `chaos [NAME …] [--events N] [--relays N] [--seed N] [--strategy NAME] [--calm]`, where the name
+//! of a database is `sqlite` or that of a server of the world: `postgres`, `postgres-18`, `mysql`,
+//! `mariadb`, `mariadb-10.5`.
 
 use std::io::Write;
 use std::process::ExitCode;
