@@ -33,7 +33,8 @@ const FOREIGN: &str = "dlq, dead letter, park, parked, parks, discard, discarded
 
 /// Where these stand all the same: names that the schema and the metrics must have, what libraries,
 /// browsers and brokers call theirs, and the name of a promise.
-const GIVEN: &str = "DISCARD ALL, broker_message_id, postbox_dispatch_latency_seconds, tokio::task, \
+const GIVEN: &str = "DISCARD ALL, broker_message_id, \
+    postbox_dispatch_latency_seconds, tokio::task, \
     task::spawn_blocking, std::task, error.message, take_message(), [\"message\"], .record(, \
     'RECORD', UNIX_EPOCH, extract(epoch, date_part('epoch', database.message(), \
     span::Record, &Record<'_>, fn record(, record_follows, max.message.bytes, maxMessageSize, \
