@@ -99,7 +99,7 @@ impl Redis {
             true => Ok(Ok(Vec::new())),
             false => timeout_at(until, pipeline.query_async(&mut connection)).await,
         };
-        let (host, took) = (&self.link.host, self.share(began));
+        let (host, took) = (&self.link.host, self.share(began, asked.len()));
         let (told, silence) = match told {
             Ok(Ok(told)) => (told, None),
             Ok(Err(error)) => (Vec::new(), Some(error)),
@@ -123,13 +123,15 @@ impl Redis {
         asked.into_iter().map(offered).collect()
     }
 
-    /// Returns for how long the server was at a pipeline that was written then and is answered now.
-    /// It takes one after another: what one waits for those before it is no fault of the server's.
-    fn share(&self, began: Instant) -> Duration {
+    /// Returns for how long the server was at each event of a pipeline that was written then and is
+    /// answered now. It takes one after another, and waits for its disk once for many: neither what
+    /// a pipeline waits for those before it nor its length is a sign of load.
+    fn share(&self, began: Instant, events: usize) -> Duration {
         let now = Instant::now();
         let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
         let last = answered.replace(now);
-        now - last.map_or(began, |last| last.max(began))
+        let took = now - last.map_or(began, |last| last.max(began));
+        took / u32::try_from(events).unwrap_or(u32::MAX).max(1)
     }
 
     async fn look(&self) -> Result<Worth, Refusal> {
