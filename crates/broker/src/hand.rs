@@ -12,10 +12,12 @@ use std::time::Duration;
 
 use event::{Cause, Code, Delivery, Event, Handle, Refusal};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::lines::{Came, Lines};
+use crate::lines::{Came, Halt, Lines, Missed};
 
+/// How often what was missed is asked for where there is no other room.
+const PACE: Duration = Duration::from_millis(100);
 /// How many times as many as may be in hand may wait.
 pub(crate) const BEHIND: usize = 4;
 
@@ -71,6 +73,8 @@ struct State<P, T> {
     /// How many ask now, and until when one that asked before still counts.
     asking: usize,
     asked: Instant,
+    /// When what was missed may be asked for next where there is no other room.
+    extra: Instant,
 }
 
 impl<P: Ord + Clone + Eq + Hash, T: Clone> Hand<P, T> {
@@ -78,7 +82,7 @@ impl<P: Ord + Clone + Eq + Hash, T: Clone> Hand<P, T> {
     pub(crate) fn new(most: usize, lease: Duration) -> Hand<P, T> {
         let (lines, held) = (Lines::default(), HashMap::new());
         let (trouble, asked) = (None, Instant::now());
-        let state = State { lines, held, numbers: 0, trouble, asking: 0, asked };
+        let state = State { lines, held, numbers: 0, trouble, asking: 0, asked, extra: asked };
         let state = Mutex::new(state);
         let (ready, room) = (Notify::new(), Notify::new());
         Hand { most: most.max(1), lease, state, ready, room }
@@ -109,18 +113,57 @@ impl<P: Ord + Clone + Eq + Hash, T: Clone> Hand<P, T> {
     pub(crate) async fn room(&self) -> usize {
         loop {
             let freed = self.room.notified();
-            let room = {
-                let state = self.state();
+            let extra = {
+                let mut state = self.state();
                 // Those behind a key that is out must not keep other keys away.
                 let wanted = self.most.saturating_sub(state.held.len() + state.lines.free());
-                let wanted = if state.asking > 0 { wanted } else { 0 };
-                wanted.min((self.most * BEHIND).saturating_sub(state.lines.len()))
+                let room = wanted.min((self.most * BEHIND).saturating_sub(state.lines.len()));
+                match state.asking {
+                    0 => None,
+                    _ if room > 0 => return room,
+                    _ => match state.extra(Instant::now()) {
+                        Ok(room) => return room,
+                        Err(at) => at,
+                    },
+                }
             };
-            if room > 0 {
-                return room;
+            match extra {
+                Some(at) => {
+                    let _ = timeout_at(at, freed).await;
+                }
+                None => freed.await,
             }
-            freed.await;
         }
+    }
+
+    /// The broker has handed out one of a key that did not come: what is newer of it waits.
+    pub(crate) fn miss(&self, key: &str, place: P, missed: Missed) {
+        self.state().lines.miss(key, place, missed);
+        self.room.notify_waiters();
+    }
+
+    /// The broker has handed out some that did not come, of nobody knows what keys.
+    pub(crate) fn halt(&self, halt: Halt<P>) {
+        self.state().lines.halt(halt);
+        self.room.notify_waiters();
+    }
+
+    /// What was missed of some places may have gone astray once more.
+    pub(crate) fn later(&self, missed: Missed, of: impl Fn(&P) -> bool) {
+        for (_, it) in self.state().lines.missed().filter(|(place, _)| of(place)) {
+            *it = Missed { due: it.due, until: it.until.max(missed.until) };
+        }
+    }
+
+    /// What was missed of some places is ended: nothing waits for it any more.
+    pub(crate) fn settled(&self, is: impl Fn(&P) -> bool) {
+        self.state().lines.settled(is);
+        self.free();
+    }
+
+    /// Tells whether anything was missed.
+    pub(crate) fn misses(&self) -> bool {
+        self.state().lines.missed().next().is_some()
     }
 
     /// Waits for the next that may be handed out, at most until then.
@@ -150,7 +193,17 @@ impl<P: Ord + Clone + Eq + Hash, T: Clone> Hand<P, T> {
     }
 
     fn ask(&self) -> Asking<'_, P, T> {
-        self.state().asking += 1;
+        let mut state = self.state();
+        let (now, grace) = (Instant::now(), self.lease / 4);
+        if state.asking == 0 && state.asked + grace < now {
+            // What came to nobody while nobody asked may come now.
+            let (soon, most) = (now + grace, self.lease * 4);
+            for (_, missed) in state.lines.missed() {
+                missed.until = missed.until.max(soon.min(missed.due + most));
+            }
+        }
+        state.asking += 1;
+        drop(state);
         self.room.notify_waiters();
         Asking(self)
     }
@@ -299,10 +352,30 @@ impl<P: Ord + Clone + Eq + Hash, T: Clone> State<P, T> {
                 self.lines.comes_again(key.as_deref(), &place, now + lease * 2);
             }
         }
-        self.lines.forget(|came| came.what.until <= now);
-        self.lines.pass(now);
+        for Came { key, place, what } in self.lines.forget(|came| came.what.until <= now) {
+            if let Some(key) = key {
+                let until = what.until + lease * 2;
+                self.lines.miss(&key, place, Missed { due: now, until });
+            }
+        }
+        if self.asking > 0 {
+            self.lines.pass(now);
+        }
         let held = self.held.values().map(|held| held.until).min();
         held.into_iter().chain(self.lines.next_pass()).min()
+    }
+
+    /// Returns for how many there is room of what was missed and may come by now; or when that may
+    /// be, if it may.
+    fn extra(&mut self, now: Instant) -> Result<usize, Option<Instant>> {
+        let due: Vec<Instant> = self.lines.missed().map(|(_, missed)| missed.due).collect();
+        let Some(first) = due.iter().min() else { return Err(None) };
+        let at = self.extra.max(*first);
+        if at > now {
+            return Err(Some(at));
+        }
+        self.extra = now + PACE;
+        Ok(due.into_iter().filter(|due| *due <= now).count())
     }
 
     fn hold(&mut self, came: Came<P, Arrival<T>>) -> Delivery {
@@ -396,6 +469,64 @@ mod tests {
         hand.lost(&1);
         hand.find(first).unwrap_err();
         assert_eq!(hand.clear().into_iter().map(|ours| ours.place).collect::<Vec<_>>(), [2]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_ran_out_while_it_waited_goes_before_what_is_newer_of_its_key() {
+        let hand = hand(8);
+        let soon = Instant::now() + LEASE;
+        hand.arrive(1, arrival("a", soon));
+        tokio::time::advance(LEASE).await;
+        hand.arrive(2, arrival("a", soon + LEASE * 9));
+        hand.arrive(3, arrival("b", soon + LEASE * 9));
+        let other = next(&hand).await.unwrap();
+        assert_eq!(hand.find(other).unwrap().place, 3);
+        assert_eq!(next(&hand).await, None, "the first comes again");
+        hand.arrive(1, arrival("a", soon + LEASE * 9));
+        let first = next(&hand).await.unwrap();
+        assert_eq!(hand.find(first).unwrap().place, 1);
+        hand.end(first);
+        assert_eq!(hand.find(next(&hand).await.unwrap()).unwrap().place, 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_missed_finds_room_once_it_may_come() {
+        let hand = std::sync::Arc::new(hand(1));
+        let due = Instant::now() + LEASE;
+        hand.miss("a", 1, Missed { due, until: due + LEASE });
+        for place in 2..6 {
+            hand.arrive(place, arrival("a", due + LEASE));
+        }
+        let asking = std::sync::Arc::clone(&hand);
+        let asking = tokio::spawn(async move { asking.next(due + LEASE / 2).await });
+        assert_eq!(hand.room().await, 1);
+        assert_eq!(Instant::now(), due, "those that wait have filled it");
+        assert_eq!(hand.room().await, 1);
+        assert_eq!(Instant::now(), due + PACE);
+        hand.arrive(1, arrival("a", due + LEASE));
+        let come = asking.await.unwrap().unwrap().unwrap();
+        assert_eq!(hand.find(come.handle).unwrap().place, 1);
+        assert!(!hand.misses());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_did_not_ask_meanwhile_has_not_missed_it_for_good() {
+        let hand = hand(8);
+        let due = Instant::now() + LEASE;
+        let missed = Missed { due, until: due + LEASE };
+        hand.miss("a", 1, missed);
+        tokio::time::advance(LEASE * 2).await;
+        hand.arrive(2, arrival("a", due + LEASE * 9));
+        hand.due();
+        assert_eq!(next(&hand).await, None, "it may come now");
+        tokio::time::advance(LEASE / 4).await;
+        assert!(next(&hand).await.is_some(), "not for ever");
+        hand.miss("b", 1, missed);
+        hand.arrive(3, arrival("b", due + LEASE * 9));
+        hand.later(Missed { due, until: due + LEASE * 2 }, |place| *place == 1);
+        assert_eq!(next(&hand).await, None);
+        hand.settled(|place| *place == 1);
+        assert!(next(&hand).await.is_some());
     }
 
     #[tokio::test(start_paused = true)]

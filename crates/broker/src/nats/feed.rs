@@ -4,10 +4,14 @@
 //! do not know of each other: with several, a key's events may be worked on side by side, unless
 //! each has only one in hand; then the group as a whole has one.
 //!
+//! What JetStream has handed out and never came here goes before what is newer of its key, for as
+//! long as its lease there lasts (`missed.rs`).
+//!
 //! JetStream takes an acknowledgment from anyone, also from a holder whose time is over. So a lease
 //! ends here a little before it ends at the server, and nothing is told of it after that, also not
 //! by who waited for a connection meanwhile.
 
+mod missed;
 mod pull;
 #[cfg(test)]
 mod tests;

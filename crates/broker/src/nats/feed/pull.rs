@@ -10,18 +10,19 @@ use std::time::Duration;
 use async_nats::HeaderMap;
 use async_nats::connection::State;
 use async_nats::jetstream::consumer::pull::Config;
-use async_nats::jetstream::consumer::{AckPolicy, Consumer, DeliverPolicy, PullConsumer};
+use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, PullConsumer};
 use async_nats::jetstream::context::RequestError;
 use async_nats::jetstream::{Context, Message};
 use bytes::Bytes;
 use event::{Cause, Code, Refusal};
 use futures_util::StreamExt;
-use futures_util::future::{join_all, try_join, try_join_all};
+use futures_util::future::{join_all, try_join_all, try_join3};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::super::link::Link;
 use super::super::wire;
+use super::missed::{Seen, look, settle};
 use super::unanswered;
 use crate::hand::{self, Arrival, Ours};
 use crate::manner::Subscription;
@@ -34,6 +35,8 @@ pub(super) type Held = hand::Held<Place, Ticket>;
 /// How long one pull waits at the server. What comes to a pull that nobody waits for any more stays
 /// here for a lease.
 const PULL: Duration = Duration::from_secs(2);
+/// How long after its end a pull that the server has not ended is given up.
+const LATE: Duration = Duration::from_secs(3);
 /// Unended deliveries of a group at the most, over all its feeds.
 const UNENDED: usize = 1000;
 /// How often to look whether a stream takes what none took.
@@ -56,13 +59,14 @@ pub(super) async fn run(link: Arc<Link>, hand: Arc<Hand>, subscription: Subscrip
     loop {
         match join(&link, &subscription, &mut known).await {
             Err(refusal) => hand.trouble(refusal),
-            Ok(Joined { context, consumers, missing }) => {
+            Ok(Joined { context, wells, missing }) => {
                 rest = REST[0];
                 if !missing.is_empty() {
                     hand.trouble(untaken(&missing));
                 }
-                let pulls = consumers.iter().map(|(at, it)| pull(*at, it, &context, &hand));
-                let session = try_join(try_join_all(pulls), keep(&link, &hand, &subscription));
+                let pulls = wells.iter().map(|well| pull(&link, well, &context, &hand));
+                let keeping = keep(&link, &hand, &subscription);
+                let session = try_join3(try_join_all(pulls), keeping, wait(&link, &wells, &hand));
                 tokio::select! {
                     ended = session => {
                         let Err(refusal) = ended;
@@ -103,11 +107,21 @@ pub(super) fn in_time(until: Instant) -> Result<(), Refusal> {
     if Instant::now() < until { Ok(()) } else { Err(hand::stale()) }
 }
 
+/// A stream, by the consumer of the group.
+pub(super) struct Well {
+    /// The number of the stream, which stays the same as long as the feed lives.
+    pub(super) at: usize,
+    pub(super) consumer: PullConsumer,
+    pub(super) seen: Arc<Seen>,
+}
+
+/// The streams that were ever taken from, each at its number.
+type Streams = Vec<(String, Arc<Seen>)>;
+
 /// What there is to take from.
 struct Joined {
     context: Context,
-    /// Each with the number of its stream, which stays the same as long as the feed lives.
-    consumers: Vec<(usize, PullConsumer)>,
+    wells: Vec<Well>,
     /// Subjects that no stream takes.
     missing: Vec<String>,
 }
@@ -117,7 +131,7 @@ struct Joined {
 async fn join(
     link: &Link,
     subscription: &Subscription,
-    known: &mut Vec<String>,
+    known: &mut Streams,
 ) -> Result<Joined, Refusal> {
     let context = link.context().await?;
     let failed = |error: &dyn std::fmt::Display| {
@@ -138,17 +152,18 @@ async fn join(
     if streams.is_empty() {
         return Err(untaken(&missing));
     }
-    let mut consumers = Vec::new();
+    let mut wells = Vec::new();
     for (stream, mut subjects) in streams {
         let at = number(known, &stream);
+        let seen = Arc::clone(&known[at].1);
         // A consumer that has gone past an event never turns back for it: where this stream is the
         // one that takes them later, they are wanted from the first on.
         subjects.extend_from_slice(&missing);
         let config = config(subscription, subjects);
         let made = context.create_consumer_on_stream(config, stream).await;
-        consumers.push((at, made.map_err(|error| failed(&error))?));
+        wells.push(Well { at, consumer: made.map_err(|error| failed(&error))?, seen });
     }
-    Ok(Joined { context, consumers, missing })
+    Ok(Joined { context, wells, missing })
 }
 
 /// Returns when a stream takes one of the subjects that none took; never if there are none.
@@ -178,11 +193,11 @@ fn untaken(subjects: &[String]) -> Refusal {
 }
 
 /// Returns the number of a stream; one that was never seen gets the next.
-fn number(known: &mut Vec<String>, stream: &str) -> usize {
-    if let Some(at) = known.iter().position(|it| it == stream) {
+fn number(known: &mut Streams, stream: &str) -> usize {
+    if let Some(at) = known.iter().position(|(it, _)| it == stream) {
         return at;
     }
-    known.push(stream.to_owned());
+    known.push((stream.to_owned(), Arc::default()));
     known.len() - 1
 }
 
@@ -203,32 +218,64 @@ fn config(subscription: &Subscription, mut subjects: Vec<String>) -> Config {
 }
 
 /// How much longer the server counts a lease: by so much may the way there and back be slow.
-fn slack(lease: Duration) -> Duration {
+pub(super) fn slack(lease: Duration) -> Duration {
     (lease / 4).clamp(Duration::from_millis(250), Duration::from_secs(5))
 }
 
+/// Says what a consumer that fails means.
+pub(super) fn failed(consumer: &PullConsumer, error: &dyn std::fmt::Display) -> Refusal {
+    let detail = format!("the pull of {} ended: {error}", consumer.cached_info().stream_name);
+    Refusal::Retry(Cause::new(Code::SinkBroken, detail), None)
+}
+
 async fn pull(
-    at: usize,
-    consumer: &Consumer<Config>,
+    link: &Link,
+    well: &Well,
     context: &Context,
     hand: &Hand,
 ) -> Result<Infallible, Refusal> {
-    let failed = |error: &dyn std::fmt::Display| {
-        let detail = format!("the pull of {} ended: {error}", consumer.cached_info().stream_name);
-        Refusal::Retry(Cause::new(Code::SinkBroken, detail), None)
-    };
+    let Well { at, consumer, seen } = well;
+    let failed = |error: &dyn std::fmt::Display| failed(consumer, error);
+    seen.begin();
+    look(link, well, context, hand).await?;
     loop {
         let room = hand.room().await;
+        if seen.calms() {
+            look(link, well, context, hand).await?;
+        }
+        seen.asked(PULL);
+        let asked = Instant::now();
         let batch = consumer.batch().max_messages(room).expires(PULL);
         let mut batch = batch.messages().await.map_err(|error| failed(&error))?;
         while let Some(message) = batch.next().await {
             let message = message.map_err(|error| failed(&error))?;
-            let (place, arrival) = read(at, message, hand.lease()).map_err(|it| failed(&it))?;
+            let info = message.info().map_err(|it| failed(&it))?;
+            let (delivery, event) = (info.consumer_sequence, info.stream_sequence);
+            if seen.came(delivery, event) {
+                look(link, well, context, hand).await?;
+                seen.came(delivery, event);
+            }
+            let (place, arrival) = read(*at, message, hand.lease()).map_err(|it| failed(&it))?;
             hand.arrive(place, arrival);
         }
         if context.client().connection_state() != State::Connected {
             let detail = "the connection broke";
             return Err(Refusal::Down(Cause::new(Code::SinkDown, detail)));
+        }
+        if asked.elapsed() > PULL + LATE {
+            // What comes for it now comes to nobody.
+            return Err(failed(&"the server has not ended it in time"));
+        }
+    }
+}
+
+/// Looks whether what was missed is ended.
+async fn wait(link: &Link, wells: &[Well], hand: &Hand) -> Result<Infallible, Refusal> {
+    let step = (hand.lease() / 8).clamp(Duration::from_millis(50), Duration::from_secs(1));
+    loop {
+        sleep(step).await;
+        if hand.misses() {
+            join_all(wells.iter().map(|well| settle(link, well, hand))).await;
         }
     }
 }

@@ -3,6 +3,7 @@
 mod away;
 mod facts;
 mod foreign;
+mod lost;
 mod only;
 
 use it::quay::nats::{own, shared};
