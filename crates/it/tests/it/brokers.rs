@@ -12,3 +12,4 @@ mod rocketmq;
 mod rocketmq_4;
 mod rocketmq_fleet;
 mod rocketmq_remoting;
+mod tls;
