@@ -2,6 +2,7 @@
 //! Each of the two ways is held by itself.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -16,9 +17,13 @@ use crate::ports::Ports;
 pub struct Line {
     address: SocketAddr,
     state: watch::Sender<State>,
+    /// What the server has said while that was held.
+    unheard: Unheard,
     carrying: JoinSet<()>,
     _port: Option<Ports<1>>,
 }
+
+type Unheard = Arc<Mutex<Vec<u8>>>;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
@@ -43,15 +48,16 @@ impl Line {
         let listener = TcpListener::bind(at).await?;
         let address = listener.local_addr()?;
         let (state, mut carrying) = (watch::Sender::new(State::default()), JoinSet::new());
-        let seen = state.subscribe();
+        let (seen, unheard) = (state.subscribe(), Unheard::default());
+        let noted = Arc::clone(&unheard);
         carrying.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
-                connections.spawn(carry(client, server, seen.clone()));
+                connections.spawn(carry(client, server, seen.clone(), Arc::clone(&noted)));
                 while connections.try_join_next().is_some() {}
             }
         });
-        Ok(Line { address, state, carrying, _port: None })
+        Ok(Line { address, state, unheard, carrying, _port: None })
     }
 
     /// Returns where the client connects to.
@@ -66,7 +72,14 @@ impl Line {
 
     /// Holds what the server says, or lets all of it go.
     pub fn hold_answers(&self, held: bool) {
+        self.unheard.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.state.send_modify(|state| state.answers_held = held);
+    }
+
+    /// Tells whether the server has said a word since its answers are held.
+    pub fn holds(&self, word: &str) -> bool {
+        let unheard = self.unheard.lock().unwrap_or_else(PoisonError::into_inner);
+        unheard.windows(word.len()).any(|it| it == word.as_bytes())
     }
 
     /// Cuts every connection, and returns when nobody listens any more. Nobody else can, for as
@@ -81,14 +94,22 @@ impl Line {
     }
 }
 
-async fn carry(client: TcpStream, server: SocketAddr, state: watch::Receiver<State>) {
+async fn carry(
+    client: TcpStream,
+    server: SocketAddr,
+    state: watch::Receiver<State>,
+    unheard: Unheard,
+) {
     let Ok(server) = TcpStream::connect(server).await else { return };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let ((from_client, to_client), (from_server, to_server)) =
         (client.into_split(), server.into_split());
     let (mut cut, cuts) = (state.clone(), state.borrow().cuts);
-    let there = flow(from_client, to_server, state.clone(), |state| state.held);
-    let back = flow(from_server, to_client, state, |state| state.answers_held);
+    let there = flow(from_client, to_server, state.clone(), |state| state.held, |_| {});
+    let note = |said: &[u8]| {
+        unheard.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(said)
+    };
+    let back = flow(from_server, to_client, state, |state| state.answers_held, note);
     tokio::select! {
         // What was held when the line was cut is lost, also if it is let go at the same moment.
         biased;
@@ -97,19 +118,38 @@ async fn carry(client: TcpStream, server: SocketAddr, state: watch::Receiver<Sta
     }
 }
 
-/// Carries one way until either end closes. What is held is carried once it no longer is.
+/// Carries one way until either end closes. What is held is noted, and carried once it no longer
+/// is.
 async fn flow(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     mut state: watch::Receiver<State>,
     held: fn(&State) -> bool,
+    note: impl Fn(&[u8]),
 ) {
-    let mut buffer = vec![0; 64 * 1024];
-    while let Ok(read @ 1..) = from.read(&mut buffer).await {
-        let open = state.wait_for(|state| !held(state)).await.is_ok();
-        if !open || to.write_all(&buffer[..read]).await.is_err() {
-            return;
+    let (mut buffer, mut kept, mut is_open) = (vec![0; 64 * 1024], Vec::new(), true);
+    while is_open || !kept.is_empty() {
+        tokio::select! {
+            biased;
+            let_go = free(&mut state, held), if !kept.is_empty() => {
+                if !let_go || to.write_all(&kept).await.is_err() {
+                    return;
+                }
+                kept.clear();
+            }
+            read = from.read(&mut buffer), if is_open => {
+                let Ok(read @ 1..) = read else { is_open = false; continue };
+                if held(&state.borrow()) {
+                    note(&buffer[..read]);
+                }
+                kept.extend_from_slice(&buffer[..read]);
+            }
         }
     }
     let _ = to.shutdown().await;
+}
+
+/// Waits until what is said is not held; tells whether there still is a line.
+async fn free(state: &mut watch::Receiver<State>, held: fn(&State) -> bool) -> bool {
+    state.wait_for(|state| !held(state)).await.is_ok()
 }

@@ -27,6 +27,9 @@ use crate::line::Line;
 /// The password (key, secret) of whoever must not be let in. It may stand in no cause.
 pub const WRONG: &str = "c4n4ry-of-a-stranger-0123456789";
 
+/// A feed, and the line that it has.
+pub type Detour = (Line, Arc<dyn Feed>);
+
 /// One broker for one test: the world's, shared with other tests, or one of its own.
 #[async_trait]
 pub trait Quay: Send + Sync {
@@ -65,6 +68,9 @@ pub trait Quay: Send + Sync {
     /// Makes a sink that reaches the broker only by a line that can be held and cut. Of a broker of
     /// one's own, where it is easier.
     async fn detour(&self, manner: Manner) -> Result<(Line, Arc<dyn Sink>)>;
+    /// Joins a group by such a line; `None` where events are brought to a feed, or it is none of
+    /// ours.
+    async fn feed_detour(&self, subscription: Subscription) -> Result<Option<Detour>>;
     /// Stops its process in the midst of whatever it does (SIGSTOP), or lets it go on. Only of a
     /// broker of one's own.
     async fn pause(&self, paused: bool) -> Result<()>;

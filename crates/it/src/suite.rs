@@ -206,6 +206,7 @@ macro_rules! feed_contract {
             a_consumer_that_dies_in_mid_work_loses_nothing
             a_feed_goes_on_after_its_broker_was_killed
             a_feed_goes_on_after_its_broker_slept
+            what_an_answer_had_that_never_came_is_taken_before_anything_newer_of_its_key
         }
     };
 }

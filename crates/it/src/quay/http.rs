@@ -29,7 +29,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::Quay;
+use super::{Detour, Quay};
 use crate::line::Line;
 use crate::ports::Ports;
 
@@ -176,6 +176,10 @@ impl Quay for HttpQuay {
         let line = Line::open(self.address).await?;
         let sink = self.sink_to(line.address(), SECRET, manner)?;
         Ok((line, sink))
+    }
+
+    async fn feed_detour(&self, _subscription: Subscription) -> Result<Option<Detour>> {
+        Ok(None)
     }
 
     async fn pause(&self, paused: bool) -> Result<()> {

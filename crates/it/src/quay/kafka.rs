@@ -19,7 +19,7 @@ use rdkafka::producer::{FutureProducer, FutureRecord};
 use tokio::time::sleep;
 
 use super::berth::Berth;
-use super::{Quay, WRONG};
+use super::{Detour, Quay, WRONG};
 use crate::instance::Instance;
 use crate::line::Line;
 use crate::world::need;
@@ -236,6 +236,13 @@ impl Quay for KafkaQuay {
         let line = Line::open_at(at, to).await?;
         let sink = self.sink_by(access, manner)?;
         Ok((line, sink))
+    }
+
+    async fn feed_detour(&self, subscription: Subscription) -> Result<Option<Detour>> {
+        let (at, to, access) = self.bent()?;
+        let line = Line::open_at(at, to).await?;
+        let feed = KafkaFeed::new(&access, subscription).map_err(anyhow::Error::msg)?;
+        Ok(Some((line, Arc::new(feed))))
     }
 
     async fn pause(&self, paused: bool) -> Result<()> {

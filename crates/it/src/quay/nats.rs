@@ -13,7 +13,7 @@ use broker::traits::Traits;
 use event::{EventId, Feed, Secret, Sink};
 
 use super::berth::Berth;
-use super::{Quay, WRONG};
+use super::{Detour, Quay, WRONG};
 use crate::instance::Instance;
 use crate::line::Line;
 use crate::world::need;
@@ -141,6 +141,13 @@ impl Quay for NatsQuay {
         let line = Line::open(self.address).await?;
         let sink = self.sink_by(self.access(line.address(), PASSWORD), manner)?;
         Ok((line, sink))
+    }
+
+    async fn feed_detour(&self, subscription: Subscription) -> Result<Option<Detour>> {
+        let line = Line::open(self.address).await?;
+        let access = self.access(line.address(), PASSWORD);
+        let feed = NatsFeed::new(&access, subscription).map_err(anyhow::Error::msg)?;
+        Ok(Some((line, Arc::new(feed))))
     }
 
     async fn pause(&self, paused: bool) -> Result<()> {

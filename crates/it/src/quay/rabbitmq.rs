@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 use url::Url;
 
-use super::{Quay, WRONG};
+use super::{Detour, Quay, WRONG};
 use crate::instance::Instance;
 use crate::line::Line;
 use crate::world::need;
@@ -135,6 +135,13 @@ impl RabbitMqQuay {
         Ok(own.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    async fn bent(&self) -> Result<(Line, Url)> {
+        let line = Line::open(self.address()?).await?;
+        let mut url: Url = self.url.parse()?;
+        url.set_port(Some(line.address().port())).ok().context("an address has a port")?;
+        Ok((line, url))
+    }
+
     fn sink_at(&self, url: &str, manner: Manner) -> Result<Arc<dyn Sink>> {
         let options = Options { url: Secret::new(url), ..self.options(manner) };
         let sink = RabbitMq::new(options).map_err(anyhow::Error::msg)?;
@@ -218,11 +225,15 @@ impl Quay for RabbitMqQuay {
     }
 
     async fn detour(&self, manner: Manner) -> Result<(Line, Arc<dyn Sink>)> {
-        let line = Line::open(self.address()?).await?;
-        let mut url: Url = self.url.parse()?;
-        url.set_port(Some(line.address().port())).ok().context("an address has a port")?;
+        let (line, url) = self.bent().await?;
         let sink = self.sink_at(url.as_str(), manner)?;
         Ok((line, sink))
+    }
+
+    async fn feed_detour(&self, subscription: Subscription) -> Result<Option<Detour>> {
+        let (line, url) = self.bent().await?;
+        let options = FeedOptions { url: Secret::new(url), ..self.feed_options(subscription) };
+        Ok(Some((line, Arc::new(RabbitMqFeed::new(options).map_err(anyhow::Error::msg)?))))
     }
 
     async fn pause(&self, paused: bool) -> Result<()> {

@@ -13,7 +13,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Client, cmd};
 
 use super::berth::Berth;
-use super::{Quay, WRONG};
+use super::{Detour, Quay, WRONG};
 use crate::instance::Instance;
 use crate::line::Line;
 use crate::world::need;
@@ -124,6 +124,13 @@ impl Quay for RedisQuay {
         let line = Line::open(self.address).await?;
         let sink = self.sink_by(line.address(), PASSWORD, manner)?;
         Ok((line, sink))
+    }
+
+    async fn feed_detour(&self, subscription: Subscription) -> Result<Option<Detour>> {
+        let line = Line::open(self.address).await?;
+        let url = Secret::new(format!("redis://:{PASSWORD}@{}/0", line.address()));
+        let feed = RedisFeed::new(&url, subscription).map_err(anyhow::Error::msg)?;
+        Ok(Some((line, Arc::new(feed))))
     }
 
     async fn pause(&self, paused: bool) -> Result<()> {

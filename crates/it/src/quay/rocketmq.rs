@@ -16,7 +16,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::rocketmq_pull::Pull;
-use super::{Quay, WRONG};
+use super::{Detour, Quay, WRONG};
 use crate::instance::Instance;
 use crate::line::Line;
 use crate::world::need;
@@ -356,6 +356,17 @@ impl Quay for RocketMqQuay {
         let url = format!("rocketmq://{}", line.address());
         let sink = self.sink_with(Access { url, ..self.access.clone() }, manner)?;
         Ok((line, sink))
+    }
+
+    async fn feed_detour(&self, subscription: Subscription) -> Result<Option<Detour>> {
+        if self.access.url.starts_with(WITHOUT) {
+            return Ok(None);
+        }
+        let line = Line::open(self.address()?).await?;
+        let url = format!("rocketmq://{}", line.address());
+        let access = Access { url, ..self.access.clone() };
+        let feed = RocketMqFeed::new(&access, subscription).map_err(anyhow::Error::msg)?;
+        Ok(Some((line, Arc::new(feed))))
     }
 
     async fn pause(&self, paused: bool) -> Result<()> {

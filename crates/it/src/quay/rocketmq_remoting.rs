@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::rocketmq::{self, RocketMqQuay};
-use super::{Quay, WRONG};
+use super::{Detour, Quay, WRONG};
 use crate::line::Line;
 
 /// One RocketMQ.
@@ -171,6 +171,10 @@ impl Quay for RemotingQuay {
         let keys = self.whole.access.keys.clone();
         let sink = self.sink_with(Access { url, keys }, manner)?;
         Ok((line, sink))
+    }
+
+    async fn feed_detour(&self, subscription: Subscription) -> Result<Option<Detour>> {
+        self.whole.feed_detour(subscription).await
     }
 
     async fn pause(&self, paused: bool) -> Result<()> {

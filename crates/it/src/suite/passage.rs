@@ -183,28 +183,32 @@ fn asked(refusal: &Refusal) -> Duration {
 pub(super) struct Reader {
     feed: Arc<dyn Feed>,
     seen: watch::Sender<Vec<Delivery>>,
+    ended: watch::Sender<HashSet<EventId>>,
     _reading: JoinSet<()>,
 }
 
 impl Reader {
     pub(super) fn start(feed: Arc<dyn Feed>) -> Reader {
         let (seen, mut reading) = (watch::Sender::new(Vec::new()), JoinSet::new());
-        let (asked, noted) = (feed.clone(), seen.clone());
+        let ended = watch::Sender::new(HashSet::new());
+        let (asked, noted, ends) = (feed.clone(), seen.clone(), ended.clone());
         reading.spawn(async move {
             loop {
                 match asked.next(ASK).await {
                     Ok(Some(delivery)) => {
-                        let handle = delivery.handle;
+                        let (handle, id) = (delivery.handle, id_of(&delivery));
                         noted.send_modify(|seen| seen.push(delivery));
                         // What could not be ended comes again, and is noted again.
-                        let _ = asked.ack(handle).await;
+                        if asked.ack(handle).await.is_ok() {
+                            ends.send_modify(|ended| ended.extend(id));
+                        }
                     }
                     Ok(None) => {}
                     Err(_) => sleep(REST).await,
                 }
             }
         });
-        Reader { feed, seen, _reading: reading }
+        Reader { feed, seen, ended, _reading: reading }
     }
 
     /// Returns every event that came so far.
@@ -234,6 +238,14 @@ impl Reader {
             let missing = missing(&self.seen.borrow());
             panic!("{missing} of {} events have not come", wanted.len());
         }
+    }
+
+    /// Waits until these are ended, and the broker has said so.
+    pub(super) async fn until_ended(&self, ids: &[EventId]) {
+        let mut news = self.ended.subscribe();
+        let all = |ended: &HashSet<EventId>| ids.iter().all(|id| ended.contains(id));
+        let waiting = timeout(PATIENCE, news.wait_for(all));
+        waiting.await.expect("they are ended").expect("the reader lives");
     }
 
     /// Waits until so many deliveries have come.

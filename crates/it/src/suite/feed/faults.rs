@@ -3,10 +3,14 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use broker::manner::Subscription;
 use event::EventId;
+use tokio::time::sleep;
 
 use crate::quay::Quay;
-use crate::suite::passage::{Bringer, PATIENCE, Passage, Reader, ack, id_of, ids, in_order, next};
+use crate::suite::passage::{
+    Bringer, LEASE, PATIENCE, Passage, Reader, ack, id_of, ids, in_order, next,
+};
 
 /// What a consumer had in hand when it died comes to another; before its followers only where the
 /// broker keeps a group in order.
@@ -82,4 +86,45 @@ pub async fn a_feed_goes_on_after_its_broker_slept(quay: &dyn Quay) {
         assert!(Instant::now() < until, "{} are left", left.len());
     }
     bringing.done().await;
+}
+
+/// What the broker handed out in an answer that was cut off is taken before anything newer of its
+/// key, by the one feed of its group. Where events are brought to a feed, nothing is cut off that
+/// its bringer would not bring again.
+pub async fn what_an_answer_had_that_never_came_is_taken_before_anything_newer_of_its_key(
+    quay: &dyn Quay,
+) {
+    const SOON: Duration = Duration::from_secs(5);
+    let passage = Passage::new(quay).await;
+    // Longer than it takes a feed to connect anew.
+    let lease = 4 * LEASE;
+    let wants = Subscription { lease, ..Subscription::new(&*passage.group, &[&passage.topic]) };
+    let detour = quay.feed_detour(wants).await.expect("the options are right");
+    let Some((line, feed)) = detour else { return };
+    let (reader, sink) = (Reader::start(feed), passage.sink().await);
+    for _ in 0..20 {
+        let events = [(); 4].map(|()| passage.marker());
+        Bringer::start(sink.clone(), events[..1].to_vec()).done().await;
+        reader.until_ended(&[events[0].id]).await;
+        let (lost, is_lost) = (&events[1], || line.holds(&events[1].id.to_string()));
+        line.hold_answers(true);
+        Bringer::start(sink.clone(), events[1..3].to_vec()).done().await;
+        let until = Instant::now() + SOON;
+        while !is_lost() && Instant::now() < until {
+            sleep(Duration::from_millis(5)).await;
+        }
+        if !is_lost() {
+            // The feed had no question out at that moment.
+            line.hold_answers(false);
+            reader.until_ended(&[lost.id]).await;
+            continue;
+        }
+        line.cut();
+        line.hold_answers(false);
+        Bringer::start(sink, events[3..].to_vec()).done().await;
+        reader.until(ids(&events)).await;
+        in_order(&events, &reader.events());
+        return;
+    }
+    panic!("no answer was ever lost");
 }
