@@ -5,7 +5,10 @@
 //! nothing whose lease has run out here. A feed that nobody asks any more takes nothing further,
 //! and lets go of what waits.
 
-use std::collections::HashMap;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,6 +23,11 @@ use crate::lines::{Came, Halt, Lines, Missed};
 const PACE: Duration = Duration::from_millis(100);
 /// How many times as many as may be in hand may wait.
 pub(crate) const BEHIND: usize = 4;
+/// How many times as many may wait while what was missed is asked for.
+const CROWDED: usize = 2;
+/// How often a key may wait longer for what was missed while nobody asked. Each time there is room
+/// for as many as may be in hand: so all that can have waited is asked for in so many times.
+const LONGER: usize = CROWDED * BEHIND;
 
 /// What came, and how its broker is told of its end (`T`).
 #[derive(Debug)]
@@ -43,6 +51,16 @@ pub(crate) struct Held<P, T> {
     pub(crate) until: Instant,
     /// Until when it shall be kept.
     keep: Instant,
+    /// Its end was told, and perhaps heard.
+    ends: bool,
+}
+
+/// For how many there is room.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Room {
+    pub(crate) of: usize,
+    /// It is for what was missed; there is none for what is new.
+    pub(crate) missed_only: bool,
 }
 
 /// What is in hand or waits, and until when it is ours.
@@ -110,7 +128,7 @@ impl<P: Ord + Clone + Eq + Hash, T: Clone> Hand<P, T> {
     }
 
     /// Waits until somebody asks and there is room, and returns for how many.
-    pub(crate) async fn room(&self) -> usize {
+    pub(crate) async fn room(&self) -> Room {
         loop {
             let freed = self.room.notified();
             let extra = {
@@ -120,9 +138,9 @@ impl<P: Ord + Clone + Eq + Hash, T: Clone> Hand<P, T> {
                 let room = wanted.min((self.most * BEHIND).saturating_sub(state.lines.len()));
                 match state.asking {
                     0 => None,
-                    _ if room > 0 => return room,
-                    _ => match state.extra(Instant::now()) {
-                        Ok(room) => return room,
+                    _ if room > 0 => return Room { of: room, missed_only: false },
+                    _ => match state.extra(Instant::now(), self.most) {
+                        Ok(room) => return Room { of: room, missed_only: true },
                         Err(at) => at,
                     },
                 }
@@ -148,10 +166,11 @@ impl<P: Ord + Clone + Eq + Hash, T: Clone> Hand<P, T> {
         self.room.notify_waiters();
     }
 
-    /// What was missed of some places may have gone astray once more.
-    pub(crate) fn later(&self, missed: Missed, of: impl Fn(&P) -> bool) {
+    /// What was missed of some places may have gone astray once more: it may come until then, and
+    /// no longer than so long after it was due first.
+    pub(crate) fn later(&self, until: Instant, most: Duration, of: impl Fn(&P) -> bool) {
         for (_, it) in self.state().lines.missed().filter(|(place, _)| of(place)) {
-            *it = Missed { due: it.due, until: it.until.max(missed.until) };
+            it.until = it.until.max(until.min(it.due + most));
         }
     }
 
@@ -164,6 +183,11 @@ impl<P: Ord + Clone + Eq + Hash, T: Clone> Hand<P, T> {
     /// Tells whether anything was missed.
     pub(crate) fn misses(&self) -> bool {
         self.state().lines.missed().next().is_some()
+    }
+
+    /// Tells whether somebody asks, or did so a little while ago.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.state().is_asked(Instant::now(), self.lease)
     }
 
     /// Waits for the next that may be handed out, at most until then.
@@ -197,9 +221,10 @@ impl<P: Ord + Clone + Eq + Hash, T: Clone> Hand<P, T> {
         let (now, grace) = (Instant::now(), self.lease / 4);
         if state.asking == 0 && state.asked + grace < now {
             // What came to nobody while nobody asked may come now.
-            let (soon, most) = (now + grace, self.lease * 4);
-            for (_, missed) in state.lines.missed() {
-                missed.until = missed.until.max(soon.min(missed.due + most));
+            let soon = now + grace;
+            let short = |it: &Missed| it.until < soon && it.longer < LONGER;
+            for (_, missed) in state.lines.missed().filter(|(_, it)| short(it)) {
+                (missed.until, missed.longer) = (soon, missed.longer + 1);
             }
         }
         state.asking += 1;
@@ -213,6 +238,27 @@ impl<P: Ord + Clone + Eq + Hash, T: Clone> Hand<P, T> {
         let mut state = self.state();
         let held = state.held.values().any(|held| held.place == *place);
         held || state.lines.waiting().any(|came| came.place == *place)
+    }
+
+    /// Returns what of some places waits or is in hand, and whose end was not told.
+    pub(crate) fn unended(&self, of: impl Fn(&P) -> bool) -> HashSet<P> {
+        let mut state = self.state();
+        let held: Vec<P> = {
+            let held = state.held.values().filter(|held| !held.ends);
+            held.map(|held| held.place.clone()).collect()
+        };
+        let waiting = state.lines.waiting().map(|came| came.place.clone());
+        waiting.chain(held).filter(of).collect()
+    }
+
+    /// Finds what a handle stands for, to tell its end.
+    pub(crate) fn ending(&self, handle: Handle) -> Result<Held<P, T>, Refusal> {
+        let mut held = self.find(handle)?;
+        held.ends = true;
+        if let Some(held) = self.state().held.get_mut(&handle.0) {
+            held.ends = true;
+        }
+        Ok(held)
     }
 
     /// Finds what a handle stands for, unless its lease has run out.
@@ -289,7 +335,7 @@ impl<P: Ord + Clone + Eq + Hash, T: Clone> Hand<P, T> {
         state.sweep(now, self.lease);
         let half = now + self.lease / 2;
         let mut due = Vec::new();
-        if state.asking > 0 || state.asked + self.lease / 2 > now {
+        if state.is_asked(now, self.lease) {
             for came in state.lines.waiting().filter(|came| came.what.until < half) {
                 let (place, ticket) = (came.place.clone(), came.what.ticket.clone());
                 due.push(Ours { place, ticket, until: came.what.until });
@@ -355,7 +401,7 @@ impl<P: Ord + Clone + Eq + Hash, T: Clone> State<P, T> {
         for Came { key, place, what } in self.lines.forget(|came| came.what.until <= now) {
             if let Some(key) = key {
                 let until = what.until + lease * 2;
-                self.lines.miss(&key, place, Missed { due: now, until });
+                self.lines.miss(&key, place, Missed::new(now, until));
             }
         }
         if self.asking > 0 {
@@ -365,9 +411,13 @@ impl<P: Ord + Clone + Eq + Hash, T: Clone> State<P, T> {
         held.into_iter().chain(self.lines.next_pass()).min()
     }
 
+    fn is_asked(&self, now: Instant, lease: Duration) -> bool {
+        self.asking > 0 || self.asked + lease / 2 > now
+    }
+
     /// Returns for how many there is room of what was missed and may come by now; or when that may
     /// be, if it may.
-    fn extra(&mut self, now: Instant) -> Result<usize, Option<Instant>> {
+    fn extra(&mut self, now: Instant, most: usize) -> Result<usize, Option<Instant>> {
         let due: Vec<Instant> = self.lines.missed().map(|(_, missed)| missed.due).collect();
         let Some(first) = due.iter().min() else { return Err(None) };
         let at = self.extra.max(*first);
@@ -375,14 +425,20 @@ impl<P: Ord + Clone + Eq + Hash, T: Clone> State<P, T> {
             return Err(Some(at));
         }
         self.extra = now + PACE;
-        Ok(due.into_iter().filter(|due| *due <= now).count())
+        // What comes instead of it must not fill the hand without end.
+        let spare = (most * BEHIND * CROWDED).saturating_sub(self.lines.len());
+        match due.into_iter().filter(|due| *due <= now).count().min(spare) {
+            0 => Err(Some(self.extra)),
+            room => Ok(room),
+        }
     }
 
     fn hold(&mut self, came: Came<P, Arrival<T>>) -> Delivery {
         let Came { key, place, what: Arrival { event, origin, attempt, ticket, until } } = came;
         let handle = Handle(self.numbers);
         self.numbers += 1;
-        let held = Held { key, place, ticket, origin: origin.clone(), until, keep: until };
+        let from = origin.clone();
+        let held = Held { key, place, ticket, origin: from, until, keep: until, ends: false };
         self.held.insert(handle.0, held);
         Delivery { event, origin, attempt, handle }
     }
@@ -392,194 +448,4 @@ impl<P: Ord + Clone + Eq + Hash, T: Clone> State<P, T> {
 pub(crate) fn stale() -> Refusal {
     let detail = "its lease has run out, or it was ended: nothing was changed, it comes again";
     Refusal::Reject(Cause::new(Code::SinkRefused, detail))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LEASE: Duration = Duration::from_secs(10);
-
-    fn arrival(key: &str, until: Instant) -> Arrival<&'static str> {
-        let event = Ok(Event::new("t", "T", "{}").key(key));
-        Arrival { event, origin: String::new(), attempt: 1, ticket: "ticket", until }
-    }
-
-    fn hand(most: usize) -> Hand<u32, &'static str> {
-        Hand::new(most, LEASE)
-    }
-
-    async fn next(hand: &Hand<u32, &'static str>) -> Option<Handle> {
-        let next = hand.next(Instant::now()).await.unwrap();
-        next.map(|delivery| delivery.handle)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn no_more_are_handed_out_than_may_be_in_hand() {
-        let hand = hand(2);
-        for (place, key) in [(1, "a"), (2, "b"), (3, "c")] {
-            hand.arrive(place, arrival(key, Instant::now() + LEASE));
-        }
-        let first = next(&hand).await.unwrap();
-        assert!(next(&hand).await.is_some());
-        assert_eq!(next(&hand).await, None);
-        hand.end(first);
-        assert!(next(&hand).await.is_some());
-        hand.find(first).unwrap_err();
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_lease_that_ran_out_ends_nothing_and_holds_its_key_until_it_comes_again() {
-        let hand = hand(8);
-        hand.arrive(1, arrival("a", Instant::now() + LEASE));
-        hand.arrive(2, arrival("a", Instant::now() + LEASE * 4));
-        let first = next(&hand).await.unwrap();
-        tokio::time::advance(LEASE).await;
-        let stale = hand.find(first).unwrap_err();
-        assert!(matches!(stale, Refusal::Reject(_)), "{stale:?}");
-        assert_eq!(next(&hand).await, None, "its follower waits for it");
-        hand.arrive(1, arrival("a", Instant::now() + LEASE));
-        let again = next(&hand).await.unwrap();
-        assert_ne!(again, first);
-        hand.end(first);
-        assert_eq!(next(&hand).await, None, "a stale handle frees nothing");
-        hand.end(again);
-        assert!(next(&hand).await.is_some());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_waits_is_renewed_and_what_is_in_hand_only_if_it_shall_be_kept() {
-        let hand = hand(8);
-        hand.arrive(1, arrival("a", Instant::now() + LEASE));
-        hand.arrive(2, arrival("a", Instant::now() + LEASE));
-        let first = next(&hand).await.unwrap();
-        assert_eq!(hand.due(), []);
-        tokio::time::advance(LEASE * 3 / 4).await;
-        assert_eq!(hand.due(), [], "nobody has asked for half a lease");
-        assert_eq!(next(&hand).await, None);
-        let until = Instant::now() + LEASE / 4;
-        assert_eq!(hand.due(), [Ours { place: 2, ticket: "ticket", until }]);
-        hand.keep(first, LEASE * 2);
-        assert_eq!(hand.due().len(), 2);
-        hand.renewed(&1, Instant::now());
-        hand.renewed(&2, Instant::now());
-        assert_eq!(hand.due(), []);
-        tokio::time::advance(LEASE * 3 / 4).await;
-        hand.find(first).unwrap();
-        hand.lost(&1);
-        hand.find(first).unwrap_err();
-        assert_eq!(hand.clear().into_iter().map(|ours| ours.place).collect::<Vec<_>>(), [2]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_ran_out_while_it_waited_goes_before_what_is_newer_of_its_key() {
-        let hand = hand(8);
-        let soon = Instant::now() + LEASE;
-        hand.arrive(1, arrival("a", soon));
-        tokio::time::advance(LEASE).await;
-        hand.arrive(2, arrival("a", soon + LEASE * 9));
-        hand.arrive(3, arrival("b", soon + LEASE * 9));
-        let other = next(&hand).await.unwrap();
-        assert_eq!(hand.find(other).unwrap().place, 3);
-        assert_eq!(next(&hand).await, None, "the first comes again");
-        hand.arrive(1, arrival("a", soon + LEASE * 9));
-        let first = next(&hand).await.unwrap();
-        assert_eq!(hand.find(first).unwrap().place, 1);
-        hand.end(first);
-        assert_eq!(hand.find(next(&hand).await.unwrap()).unwrap().place, 2);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_was_missed_finds_room_once_it_may_come() {
-        let hand = std::sync::Arc::new(hand(1));
-        let due = Instant::now() + LEASE;
-        hand.miss("a", 1, Missed { due, until: due + LEASE });
-        for place in 2..6 {
-            hand.arrive(place, arrival("a", due + LEASE));
-        }
-        let asking = std::sync::Arc::clone(&hand);
-        let asking = tokio::spawn(async move { asking.next(due + LEASE / 2).await });
-        assert_eq!(hand.room().await, 1);
-        assert_eq!(Instant::now(), due, "those that wait have filled it");
-        assert_eq!(hand.room().await, 1);
-        assert_eq!(Instant::now(), due + PACE);
-        hand.arrive(1, arrival("a", due + LEASE));
-        let come = asking.await.unwrap().unwrap().unwrap();
-        assert_eq!(hand.find(come.handle).unwrap().place, 1);
-        assert!(!hand.misses());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn who_did_not_ask_meanwhile_has_not_missed_it_for_good() {
-        let hand = hand(8);
-        let due = Instant::now() + LEASE;
-        let missed = Missed { due, until: due + LEASE };
-        hand.miss("a", 1, missed);
-        tokio::time::advance(LEASE * 2).await;
-        hand.arrive(2, arrival("a", due + LEASE * 9));
-        hand.due();
-        assert_eq!(next(&hand).await, None, "it may come now");
-        tokio::time::advance(LEASE / 4).await;
-        assert!(next(&hand).await.is_some(), "not for ever");
-        hand.miss("b", 1, missed);
-        hand.arrive(3, arrival("b", due + LEASE * 9));
-        hand.later(Missed { due, until: due + LEASE * 2 }, |place| *place == 1);
-        assert_eq!(next(&hand).await, None);
-        hand.settled(|place| *place == 1);
-        assert!(next(&hand).await.is_some());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_is_let_go_of_is_only_what_is_still_ours() {
-        let hand = hand(8);
-        let (soon, late) = (Instant::now() + LEASE, Instant::now() + LEASE * 2);
-        for (place, key, until) in [(1, "a", soon), (2, "b", late), (3, "a", soon), (4, "b", late)]
-        {
-            hand.arrive(place, arrival(key, until));
-        }
-        let (first, second) = (next(&hand).await.unwrap(), next(&hand).await.unwrap());
-        assert_eq!(hand.find(first).unwrap().until, soon);
-        tokio::time::advance(LEASE).await;
-        let mut left = hand.clear();
-        left.sort_by_key(|ours| ours.place);
-        let ours = |place| Ours { place, ticket: "ticket", until: late };
-        assert_eq!(left, [ours(2), ours(4)]);
-        hand.find(second).unwrap_err();
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn nothing_is_taken_for_nobody() {
-        let hand = std::sync::Arc::new(hand(3));
-        let soon = Duration::from_millis(10);
-        assert!(tokio::time::timeout(soon, hand.room()).await.is_err());
-        let asking = std::sync::Arc::clone(&hand);
-        let asking = tokio::spawn(async move { asking.next(Instant::now() + LEASE).await });
-        assert_eq!(hand.room().await, 3);
-        asking.abort();
-        let _ = asking.await;
-        assert!(tokio::time::timeout(soon, hand.room()).await.is_err());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_waiting_caller_hears_of_what_comes_what_is_freed_and_what_is_wrong() {
-        let hand = std::sync::Arc::new(hand(1));
-        let ask = |hand: &std::sync::Arc<Hand<u32, &'static str>>| {
-            let hand = std::sync::Arc::clone(hand);
-            tokio::spawn(async move { hand.next(Instant::now() + LEASE).await })
-        };
-        let asked = ask(&hand);
-        tokio::task::yield_now().await;
-        hand.arrive(1, arrival("a", Instant::now() + LEASE * 9));
-        let first = asked.await.unwrap().unwrap().unwrap();
-        hand.arrive(2, arrival("a", Instant::now() + LEASE * 9));
-        let asked = ask(&hand);
-        tokio::task::yield_now().await;
-        hand.end(first.handle);
-        let second = asked.await.unwrap().unwrap().unwrap();
-        hand.again(second.handle, Duration::ZERO);
-        let asked = ask(&hand);
-        tokio::task::yield_now().await;
-        hand.trouble(Refusal::Held);
-        assert_eq!(asked.await.unwrap(), Err(Refusal::Held));
-    }
 }

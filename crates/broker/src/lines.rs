@@ -23,6 +23,15 @@ pub(crate) struct Lines<P, T> {
 pub(crate) struct Missed {
     pub(crate) due: Instant,
     pub(crate) until: Instant,
+    /// How often its key has waited longer because nobody had asked.
+    pub(crate) longer: usize,
+}
+
+impl Missed {
+    /// Makes one whose key has not waited longer yet.
+    pub(crate) fn new(due: Instant, until: Instant) -> Missed {
+        Missed { due, until, longer: 0 }
+    }
 }
 
 /// Places after the first and up to the last wait: of what keys the first are missed, nobody knows.
@@ -259,7 +268,7 @@ mod tests {
     fn what_was_missed_goes_before_what_is_newer_of_its_key() {
         let (mut lines, now) = (Lines::default(), Instant::now());
         let later = now + Duration::from_secs(5);
-        let missed = Missed { due: now, until: later };
+        let missed = Missed::new(now, later);
         for place in [1, 2, 3] {
             lines.miss("a", place, missed);
         }
@@ -289,7 +298,7 @@ mod tests {
     #[test]
     fn where_nobody_knows_what_was_missed_everything_newer_of_its_source_waits() {
         let (mut lines, now) = (Lines::default(), Instant::now());
-        let missed = Missed { due: now, until: now + Duration::from_secs(5) };
+        let missed = Missed::new(now, now + Duration::from_secs(5));
         lines.halt(Halt { after: 3, last: 10, missed });
         for (key, place) in [(Some("a"), 4), (Some("b"), 2), (None, 5), (Some("c"), 11)] {
             lines.arrive(came(key, place));

@@ -144,23 +144,24 @@ impl Feed for NatsFeed {
     }
 
     async fn ack(&self, handle: Handle) -> Result<(), Refusal> {
-        let held = self.hand.find(handle)?;
+        let held = self.hand.ending(handle)?;
         self.tell(&held, "+ACK").await?;
         self.hand.end(handle);
         Ok(())
     }
 
     async fn nack(&self, handle: Handle, nack: Nack) -> Result<(), Refusal> {
-        let held = self.hand.find(handle)?;
         match nack {
             Nack::Again(after) => {
+                let held = self.hand.ending(handle)?;
                 let words = format!("-NAK {{\"delay\": {}}}", after.as_nanos().max(1));
                 self.tell(&held, words).await?;
                 self.hand.again(handle, after);
             }
             Nack::Dead(cause) => {
-                self.bury(&held, &cause).await?;
                 let held = self.hand.find(handle)?;
+                self.bury(&held, &cause).await?;
+                let held = self.hand.ending(handle)?;
                 self.tell(&held, format!("+TERM {}", cause.code)).await?;
                 self.hand.end(handle);
             }

@@ -2,11 +2,15 @@
 //! connection, or to a feed that has died. It comes again only when its lease is over; until then,
 //! what is newer of its key waits.
 //!
-//! JetStream tells how far it has handed out, and up to where all is ended, but not what lies
-//! between. So that is read from the stream, for its keys; where it cannot be read, all that is
-//! newer waits. What another feed of the group works on looks the same, and is waited for in the
-//! same way, but only when this one joins anew. It never waits longer than a lease, a little more.
+//! JetStream tells how far it has handed out, up to where all is ended, and how many of those
+//! between are not, but not which. So all between is read from the stream, for its keys, and waited
+//! for, also what is long ended behind one that is not; where there is too much of it, or it cannot
+//! be read, all that is newer waits. Once as many are out as are here, nobody else has any, and
+//! nothing waits any more. What another feed of the group works on looks the same as what was lost,
+//! and is waited for in the same way, but only when this one joins anew. It never waits longer than
+//! two leases, a little more.
 
+use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_nats::jetstream::Context;
@@ -37,6 +41,8 @@ struct Known {
     doubted: Option<Instant>,
     /// When the last pull that was heard of ends at the server.
     ends: Option<Instant>,
+    /// A session has begun, and nobody has looked yet.
+    joins: bool,
 }
 
 /// Events of a stream that were handed out, after the first and up to the last; `None` if all that
@@ -62,6 +68,7 @@ impl Seen {
     pub(super) fn begin(&self) {
         let mut known = self.known();
         known.doubted = known.ends.filter(|ends| *ends > Instant::now());
+        known.joins = true;
     }
 
     /// The server is asked, for so long.
@@ -71,13 +78,27 @@ impl Seen {
 
     /// One came. Tells whether one before it may have gone astray.
     pub(super) fn came(&self, delivery: u64, event: u64) -> bool {
-        let mut known = self.known();
+        let known = self.known();
         if delivery > known.delivery + 1 && known.doubted.is_some() {
             return true;
         }
+        drop(known);
+        self.takes(delivery, event);
+        false
+    }
+
+    /// One came, and nobody can tell more of those before it.
+    pub(super) fn takes(&self, delivery: u64, event: u64) {
+        let mut known = self.known();
         known.delivery = known.delivery.max(delivery);
         known.event = known.event.max(event);
-        false
+    }
+
+    /// Returns what the server tells now. To who may not ask, what it told at the join counts
+    /// once: later it is old.
+    fn newest<T>(&self, now: Option<T>, at_join: impl FnOnce() -> T) -> Option<T> {
+        let joins = std::mem::take(&mut self.known().joins);
+        now.or_else(|| joins.then(at_join))
     }
 
     /// Tells whether nothing goes astray any more, and that for the first time.
@@ -102,15 +123,20 @@ pub(super) async fn look(
     context: &Context,
     hand: &Hand,
 ) -> Result<(), Refusal> {
-    let at = well.at;
-    let info = ask(link, well).await?;
+    let (at, here) = (well.at, here(well.at, hand));
+    let told = well.seen.newest(ask(link, well).await?, || well.consumer.cached_info().clone());
+    let Some(info) = told else { return Ok(()) };
     let (delivered, ended) = (info.delivered.stream_sequence, info.ack_floor.stream_sequence);
     let gap = well.seen.known().told(info.delivered.consumer_sequence, delivered, ended);
-    let Some((after, last)) = gap.filter(|_| info.num_ack_pending > 0) else { return Ok(()) };
+    if release(at, hand, &here, &info) {
+        return Ok(());
+    }
+    let Some((after, last)) = gap else { return Ok(()) };
     // It was handed out before now; the server's lease is the longer one.
-    let due = Instant::now() + info.config.ack_wait;
-    let missed = Missed { due, until: due + 2 * slack(hand.lease()) };
-    hand.later(missed, |(of, _)| *of == at);
+    let (wait, late) = (info.config.ack_wait, 2 * slack(hand.lease()));
+    let due = Instant::now() + wait;
+    let missed = Missed::new(due, due + late);
+    hand.later(missed.until, wait + late, |(of, _)| *of == at);
     if after >= last {
         return Ok(());
     }
@@ -132,19 +158,36 @@ pub(super) async fn look(
 
 /// Forgets what was missed and has been ended meanwhile, by whomever.
 pub(super) async fn settle(link: &Link, well: &Well, hand: &Hand) {
-    if let Ok(info) = ask(link, well).await {
-        let ended = info.ack_floor.stream_sequence;
-        hand.settled(|(of, event): &Place| *of == well.at && *event <= ended);
+    let here = here(well.at, hand);
+    if let Ok(Some(info)) = ask(link, well).await {
+        release(well.at, hand, &here, &info);
     }
 }
 
-/// Asks how far the consumer is. Who may not ask knows what was told when it joined.
-async fn ask(link: &Link, well: &Well) -> Result<Info, Refusal> {
+/// Returns what of a stream was here before the server was asked.
+fn here(at: usize, hand: &Hand) -> HashSet<Place> {
+    hand.unended(|(of, _)| *of == at)
+}
+
+/// Forgets what was missed and is ended, by what the server told. Tells whether that is all: no
+/// more are out than were here before it was asked, and still are. What came or was ended meanwhile
+/// is perhaps not among those that it counted.
+fn release(at: usize, hand: &Hand, before: &HashSet<Place>, info: &Info) -> bool {
+    let still = hand.unended(|place| before.contains(place));
+    let is_all = info.num_ack_pending <= still.len();
+    let (delivered, floor) = (info.delivered.stream_sequence, info.ack_floor.stream_sequence);
+    let ended = if is_all { delivered } else { floor };
+    hand.settled(|(of, event): &Place| *of == at && *event <= ended);
+    is_all
+}
+
+/// Asks how far the consumer is; nothing if that may not be asked.
+async fn ask(link: &Link, well: &Well) -> Result<Option<Info>, Refusal> {
     let known = well.consumer.cached_info();
     let subject = format!("$JS.API.CONSUMER.INFO.{}.{}", known.stream_name, known.name);
     match unless_denied(link, subject, well.consumer.get_info()).await {
-        Some(told) => told.map_err(|error| failed(&well.consumer, &error)),
-        None => Ok(known.clone()),
+        Some(told) => told.map(Some).map_err(|error| failed(&well.consumer, &error)),
+        None => Ok(None),
     }
 }
 
@@ -197,7 +240,13 @@ async fn read_of<I>(
 
 #[cfg(test)]
 mod tests {
+    use async_nats::jetstream::consumer::Config;
+    use event::{Event, Handle};
+    use serde_json::json;
+
+    use super::super::pull::Ticket;
     use super::*;
+    use crate::hand::Arrival;
 
     #[test]
     fn what_was_handed_out_and_not_seen_lies_behind_what_was_seen_or_ended() {
@@ -208,6 +257,60 @@ mod tests {
         assert_eq!(known.told(7, 12, 4), Some((9, 12)));
         assert_eq!(known.told(9, 12, 11), Some((12, 12)), "only what had come before came again");
         assert_eq!(known.told(3, 8, 2), Some((2, 8)), "a consumer that was made anew");
+    }
+
+    #[test]
+    fn what_was_told_at_the_join_counts_once_and_not_beside_what_is_told_now() {
+        let seen = Seen::default();
+        assert_eq!(seen.newest(None, || 1), None);
+        seen.begin();
+        assert_eq!((seen.newest(None, || 1), seen.newest(None, || 1)), (Some(1), None));
+        seen.begin();
+        assert_eq!((seen.newest(Some(2), || 1), seen.newest(None, || 1)), (Some(2), None));
+    }
+
+    fn told(delivered: u64, ended: u64, out: usize) -> Info {
+        let at = |event| json!({ "consumer_seq": event, "stream_seq": event });
+        let (time, config) = ("2026-11-19T00:00:00Z", Config::default());
+        let info = json!({ "stream_name": "S", "name": "g", "created": time, "config": config,
+            "delivered": at(delivered), "ack_floor": at(ended), "num_ack_pending": out,
+            "num_redelivered": 0, "num_waiting": 0, "num_pending": 0 });
+        serde_json::from_value(info).unwrap()
+    }
+
+    async fn next(hand: &Hand) -> Option<Handle> {
+        let next = hand.next(Instant::now()).await.unwrap();
+        next.map(|delivery| delivery.handle)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn once_no_more_are_out_than_are_here_nothing_waits_for_what_was_missed() {
+        let lease = Duration::from_secs(9);
+        let (hand, until) = (Hand::new(8, lease), Instant::now() + lease);
+        let arrive = |event: u64, key: &str| {
+            let of = Ok(Event::new("t", "T", "{}").key(key));
+            let (reply, subject) = ("r".into(), "t".to_owned());
+            let ticket = Ticket { reply, subject, headers: None, payload: "{}".into() };
+            let arrival = Arrival { event: of, origin: String::new(), attempt: 1, ticket, until };
+            hand.arrive((0, event), arrival);
+        };
+        for event in 5..9 {
+            hand.miss("a", (0, event), Missed::new(until, until));
+        }
+        arrive(20, "a");
+        let before = here(0, &hand);
+        arrive(21, "a");
+        assert!(!release(0, &hand, &before, &told(20, 4, 2)), "21 came later: 5 may be out");
+        assert_eq!(next(&hand).await, None);
+        arrive(5, "a");
+        let first = next(&hand).await.unwrap();
+        let before = here(0, &hand);
+        hand.ending(first).unwrap();
+        assert!(!release(0, &hand, &before, &told(21, 4, 3)), "5 may be ended: 6 may be out");
+        hand.end(first);
+        assert_eq!(next(&hand).await, None, "it waits for 6");
+        assert!(release(0, &hand, &here(0, &hand), &told(21, 4, 2)));
+        assert!(next(&hand).await.is_some(), "20 and 21 are all that is out");
     }
 
     #[tokio::test(start_paused = true)]
@@ -221,8 +324,11 @@ mod tests {
         assert!(seen.came(6, 6) && seen.came(6, 6), "until somebody has looked");
         assert_eq!(seen.known().told(6, 6, 0), Some((4, 6)));
         assert!(!seen.came(6, 6) && !seen.came(7, 7) && !seen.calms());
+        assert!(seen.came(9, 9), "8 may have gone astray");
+        seen.takes(9, 9);
+        assert!(!seen.came(10, 10), "who may not ask does not ask for each");
         tokio::time::advance(wait * 2).await;
         assert!(seen.calms() && !seen.calms(), "one last look");
-        assert!(!seen.came(9, 9));
+        assert!(!seen.came(12, 12));
     }
 }

@@ -239,12 +239,12 @@ async fn pull(
     seen.begin();
     look(link, well, context, hand).await?;
     loop {
-        let room = hand.room().await;
+        let room = hand.room().await.of;
         if seen.calms() {
             look(link, well, context, hand).await?;
         }
         seen.asked(PULL);
-        let asked = Instant::now();
+        let mut asked = Asked(Instant::now());
         let batch = consumer.batch().max_messages(room).expires(PULL);
         let mut batch = batch.messages().await.map_err(|error| failed(&error))?;
         while let Some(message) = batch.next().await {
@@ -252,8 +252,8 @@ async fn pull(
             let info = message.info().map_err(|it| failed(&it))?;
             let (delivery, event) = (info.consumer_sequence, info.stream_sequence);
             if seen.came(delivery, event) {
-                look(link, well, context, hand).await?;
-                seen.came(delivery, event);
+                asked.aside(look(link, well, context, hand)).await?;
+                seen.takes(delivery, event);
             }
             let (place, arrival) = read(*at, message, hand.lease()).map_err(|it| failed(&it))?;
             hand.arrive(place, arrival);
@@ -262,19 +262,35 @@ async fn pull(
             let detail = "the connection broke";
             return Err(Refusal::Down(Cause::new(Code::SinkDown, detail)));
         }
-        if asked.elapsed() > PULL + LATE {
+        if asked.is_late() {
             // What comes for it now comes to nobody.
             return Err(failed(&"the server has not ended it in time"));
         }
     }
 }
 
-/// Looks whether what was missed is ended.
+/// When the server was asked; what is done besides while it answers does not count.
+struct Asked(Instant);
+
+impl Asked {
+    async fn aside<T>(&mut self, doing: impl Future<Output = T>) -> T {
+        let began = Instant::now();
+        let done = doing.await;
+        self.0 += began.elapsed();
+        done
+    }
+
+    fn is_late(&self) -> bool {
+        self.0.elapsed() > PULL + LATE
+    }
+}
+
+/// Looks whether what was missed is ended, while somebody asks for what waits for it.
 async fn wait(link: &Link, wells: &[Well], hand: &Hand) -> Result<Infallible, Refusal> {
     let step = (hand.lease() / 8).clamp(Duration::from_millis(50), Duration::from_secs(1));
     loop {
         sleep(step).await;
-        if hand.misses() {
+        if hand.misses() && hand.is_asked() {
             join_all(wells.iter().map(|well| settle(link, well, hand))).await;
         }
     }
@@ -325,6 +341,16 @@ mod tests {
     fn a_stream_keeps_its_number_when_another_comes() {
         let mut known = Vec::new();
         assert_eq!(["b", "c", "a", "b"].map(|name| number(&mut known, name)), [0, 1, 2, 0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_server_is_not_late_when_this_feed_was() {
+        let mut asked = Asked(Instant::now());
+        asked.aside(sleep(LATE * 9)).await;
+        sleep(PULL).await;
+        assert!(!asked.is_late());
+        sleep(LATE * 2).await;
+        assert!(asked.is_late());
     }
 
     #[test]

@@ -59,6 +59,11 @@ impl Look<'_> {
         Some(Ask { at, from: cursors[at].clone(), room: self.room })
     }
 
+    /// Tells whether there was no room for all that there may be.
+    pub(super) fn is_cut(&self) -> bool {
+        self.room == 0 && self.passed < self.looks.cursors.len()
+    }
+
     /// Takes the answer: how many came, and where the server would go on.
     pub(super) fn answered(&mut self, ask: &Ask, came: usize, next: Option<&str>) {
         self.room = self.room.saturating_sub(came);
@@ -101,6 +106,23 @@ mod tests {
         assert_eq!(look(&mut looks, 0, |_, _| (0, BEGIN)), []);
         let asks = look(&mut looks, 4, |_, _| (2, BEGIN));
         assert_eq!(asks, [ask(1, BEGIN, 4), ask(2, BEGIN, 2)]);
+    }
+
+    #[test]
+    fn a_look_whose_room_was_used_up_before_the_end_is_cut() {
+        let mut looks = Looks::new(2);
+        for (came, next, cut) in [(2, "5-0", true), (2, BEGIN, true), (0, BEGIN, false)] {
+            let mut look = looks.begin(2);
+            while let Some(ask) = look.ask() {
+                look.answered(&ask, came, Some(next));
+            }
+            assert_eq!(look.is_cut(), cut, "{came} {next}");
+        }
+        let mut look = looks.begin(1);
+        for came in [0, 1] {
+            look.answered(&look.ask().unwrap(), came, Some(BEGIN));
+        }
+        assert!(!look.is_cut(), "it has seen all");
     }
 
     #[test]

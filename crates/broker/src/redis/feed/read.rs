@@ -142,17 +142,23 @@ impl Reader {
             self.missed(&mut connection, at).await?;
         }
         loop {
-            let mut room = self.hand.room().await;
+            let room = self.hand.room().await;
             if due <= Instant::now() {
-                let looked = self.look(&mut connection, looks.begin(room)).await;
-                looked.map_err(|error| self.failed(error))?;
-                due = Instant::now() + step;
-                // However much was let go, what is new has its turn after it.
-                room = self.hand.room().await;
+                let looked = self.look(&mut connection, looks.begin(room.of)).await;
+                let is_cut = looked.map_err(|error| self.failed(error))?;
+                // However much was let go, what is new has its turn after it, unless what was
+                // missed may be among what there was no room for.
+                if !is_cut || !self.hand.misses() {
+                    due = Instant::now() + step;
+                }
+                continue;
+            }
+            if room.missed_only {
+                continue;
             }
             // The server takes a wait of nothing for one without end.
             let wait = due.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-            let read = self.fresh(&mut connection, room, wait).await;
+            let read = self.fresh(&mut connection, room.of, wait).await;
             read.map_err(|error| self.failed(error))?;
         }
     }
@@ -198,17 +204,17 @@ impl Reader {
         Ok(stream.and_then(|stream| stream.get(1)).map(entry::entries).unwrap_or_default())
     }
 
-    /// Looks for what others have let go.
+    /// Looks for what others have let go. Tells whether there may be more than there was room for.
     async fn look(
         &self,
         connection: &mut MultiplexedConnection,
         mut look: Look<'_>,
-    ) -> Result<(), RedisError> {
+    ) -> Result<bool, RedisError> {
         while let Some(ask) = look.ask() {
             let (came, next) = self.claim(connection, &ask).await?;
             look.answered(&ask, came, next.as_deref());
         }
-        Ok(())
+        Ok(look.is_cut())
     }
 
     /// Takes over what nobody has touched for a lease, with the count of its deliveries. Returns
