@@ -238,8 +238,8 @@ fn cores() -> usize {
 }
 
 /// Runs every test. The random traces, which never wait for a moment, run beside all others in a
-/// process of their own, and give way to them: the others mostly wait, and mind a busy machine.
-/// What is passed over on the one side is what is asked for on the other.
+/// process of their own, which gives way to them (its servers do not): the others mostly wait, and
+/// mind a busy machine. What is passed over on the one side is what is asked for on the other.
 fn tests(run: &Run, args: &Args, tally: &mut Tally) -> Result<()> {
     let mut all = test_command(run, &[], &[]);
     all.args(&args.filter).arg("--").args(&args.rest);
@@ -258,7 +258,10 @@ fn tests(run: &Run, args: &Args, tally: &mut Tally) -> Result<()> {
     });
     println!("\nthe traces, which ran beside these:\n{}", told.join("\n"));
     tally.add(&aside);
-    rest.and(traces.context("the traces"))
+    match (rest, traces.context("the traces")) {
+        (Err(rest), Err(traces)) => Err(anyhow!("{rest:#}; {traces:#}")),
+        (rest, traces) => rest.and(traces),
+    }
 }
 
 /// Makes a cargo command that tests, begun by other words.

@@ -4,7 +4,7 @@
 //! In one shard every answer of a store is the model's. In several it is not: which rows a claim
 //! takes, and which shards a relay has, is up to the store. There both sides do the same, each is
 //! judged by itself by what is promised of every answer, and at the end both have brought the
-//! events of each key in the same order, and have the same rows.
+//! events of each key in the same order, and every row is there.
 //!
 //! A trace is all that its seed says. `POSTBOX_SEED` replays one, `POSTBOX_TRACES` says how many.
 

@@ -98,7 +98,9 @@ pub(super) fn run(
     place: &Place<'_>,
 ) -> Result<Running> {
     let data = template::copy(installed, name, place)?;
-    let recipe = recipe.with([format!("--datadir={DATA}"), format!("--port={PORT}")]);
+    // A server that starts deletes what others have in a folder of temporary files that they share.
+    let recipe = recipe.with([format!("--datadir={DATA}"), format!("--tmpdir={DATA}")]);
+    let recipe = recipe.with([format!("--port={PORT}")]);
     let recipe = recipe.with(SETTINGS.iter().copied());
     let details = BTreeMap::from([
         ("url", format!("mysql://postbox:postbox@{}/postbox", place.address)),

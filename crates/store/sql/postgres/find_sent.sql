@@ -1,7 +1,9 @@
 -- Lists history, newest first, as far back as $8: strays by their time, all others by identity.
 -- $1 created at, $2 identity: what comes after. $3 whether with payloads, $4 how many at the most.
--- $5 key, $6 type, $7 topic: NULL is all. $9 code of the newest cause.
--- No row but a stray is 1,000 ms or more from its identity's moment. So as many as are wanted, the
+-- $5 key, $6 type, $7 topic: NULL is all. $9 code of the newest cause. $10 now.
+-- No row but a stray is more than 1,000 ms from its identity's moment, or dated ahead by more than
+-- an hour. Most identities of version 4 are beyond all moments of version 7, and must not be passed
+-- over one by one, so the search begins 90 days ahead, for a clock that was wrong. And as many as are wanted, the
 -- last ones by identity, are at most so much older than that; and any row that is newer than one of
 -- them has an identity at most 2,000 ms before theirs. None older than the last stray is wanted.
 -- Index: {outbox}_sent_id, {outbox}_sent_stray. Locks nothing.
@@ -22,7 +24,7 @@ reach AS MATERIALIZED (
 ),
 span AS MATERIALIZED (
     SELECT bottom, greatest(least(bottom, 281474976710655), 1000) - 1000 AS low,
-        least(greatest($1, -1001), 281474976709654) + 1001 AS high
+        least(greatest($1, -1001), $10::bigint + 7776000000, 281474976709654) + 1001 AS high
     FROM reach
 ),
 last AS MATERIALIZED (

@@ -5,7 +5,7 @@
 -- shards, $9 from which number and $10 up to which one: the same rows, as runs of neighbours; $11
 -- what the destinations called them, in the order of $7, or NULL if nothing; $12 whether any of
 -- them is a stray: then all are written down as such, for to look each up costs more than its index
--- entry.
+-- entry. A row that is dated ahead by more than an hour is one, too.
 -- Of all relays, whoever locks the tally has the rows to itself, so both halves find the same ones:
 -- a history that is read from the table costs less than one that takes each row from the hand that
 -- deletes it. A row that somebody changes from outside at this moment stands there as it was
@@ -53,7 +53,7 @@ kept AS (
         CASE WHEN $11::text[] IS NOT NULL THEN (
             SELECT ($11)[line.first - 1 + width_bucket(hot.seq, line.seqs)]
             FROM line WHERE line.shard = hot.shard) END,
-        (SELECT now FROM spots), $12::boolean
+        (SELECT now FROM spots), $12::boolean OR hot.created_at > (SELECT now FROM spots) + 3600000
     FROM {outbox} AS hot WHERE hot.ctid = ANY ((SELECT ctids FROM spots)::tid[])
 ),
 gone AS (

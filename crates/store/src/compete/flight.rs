@@ -98,7 +98,9 @@ mod tests {
         flight.keep(&second, Vec::new(), Millis(10));
         flight.end(&first.end(RELEASE));
         assert!(flight.of(&first.end(RELEASE)).is_none());
-        assert_eq!(flight.back(), [second.end(RELEASE)]);
+        let back = flight.back().into_iter().map(|end| (end.id, end.fence, end.outcome));
+        let end = second.end(RELEASE);
+        assert_eq!(back.collect::<Vec<_>>(), [(end.id, end.fence, end.outcome)]);
         flight.end(&second.end(RELEASE));
         assert_eq!(flight.back(), []);
     }

@@ -54,6 +54,7 @@ impl Tables for Shelves<'_> {
         let query = query.bind(created).bind(self.base.many);
         let query = match (place, key) {
             (Place::Sent, Some(key)) => query.bind(key),
+            (Place::Sent, None) => query.bind(self.base.now()),
             _ => query,
         };
         let row = query.fetch_optional(&mut *self.conn).await?;
@@ -103,6 +104,9 @@ fn bind<'q>(
             if id.is_some() { query.bind(id).bind(part.1) } else { query }
         }
         (Place::Dead | Place::Sent, Some(id)) => query.bind(id).bind(code.as_deref()),
+        (Place::Sent, None) if key.is_none() => {
+            query.bind(part.0).bind(code.as_deref()).bind(asked.now)
+        }
         (Place::Dead | Place::Sent, None) => query.bind(part.0).bind(code.as_deref()),
     }
 }

@@ -18,6 +18,9 @@ const LEASE: Duration = Duration::from_secs(30);
 /// How far an identity's moment may be from its row's, for the row to be no stray.
 const DRIFT: i64 = 1_000;
 
+/// How far ahead a row may be dated, for it to be no stray.
+const HOUR: i64 = 3_600_000;
+
 /// How far identities are from their rows, and whether a relay takes those rows for strays.
 const DRIFTS: [(i64, bool); 8] = [
     (0, false),
@@ -32,6 +35,7 @@ const DRIFTS: [(i64, bool); 8] = [
 
 struct Place {
     table: String,
+    setup: Setup,
     clock: HandClock,
     outbox: Arc<dyn Outbox>,
     session: Session,
@@ -46,7 +50,7 @@ impl Place {
         let outbox = store::open(&setup).await.unwrap();
         outbox.migrate().await.unwrap();
         let session = Session::open(&setup.url).await.unwrap();
-        Place { table, clock, outbox, session }
+        Place { table, setup, clock, outbox, session }
     }
 
     /// Writes rows of history down. Their days are all of the ring.
@@ -124,7 +128,7 @@ fn random(rng: &mut Rng) -> EventId {
 
 /// Makes rows of some seconds, many of them of the same moments.
 fn rows(rng: &mut Rng, count: usize) -> Vec<Row> {
-    let (around, spread) = (0x0190_a5c3_4500, [5, 400, 5_000][rng.usize(..3)]);
+    let (around, spread) = (HandClock::new().now().0 - 10_000, [5, 400, 5_000][rng.usize(..3)]);
     let row = |_| {
         let created = match rng.u32(..20) {
             0 => [0, 999, -1, 1 << 41][rng.usize(..4)],
@@ -135,7 +139,7 @@ fn rows(rng: &mut Rng, count: usize) -> Vec<Row> {
             _ => rng.i64(-DRIFT..=DRIFT),
         };
         let moment = (created + drift).max(0);
-        let is_far = (moment - created).abs() > DRIFT;
+        let is_far = (moment - created).abs() > DRIFT || created > around + HOUR;
         let id = match rng.u32(..8) {
             0 => (random(rng), true),
             _ => (made_at(rng, moment), is_far),
@@ -211,6 +215,60 @@ async fn a_relay_calls_every_row_a_stray_that_its_identity_does_not_find(server:
     place.outbox.close().await;
 }
 
+async fn random_identities_are_neither_passed_over_one_by_one_nor_counted(server: &str) {
+    const RANDOM: i64 = 101_000;
+    let mut place = Place::new(server).await;
+    let (table, now) = (place.table.clone(), place.clock.now().0);
+    let from = now - RANDOM;
+    let sql = format!(
+        "INSERT INTO {table}_sent (event_id, topic, event_type, biz_key, payload, headers, \
+         created_at, seq, attempts, sent_at, stray) \
+         SELECT gen_random_uuid()::text, 't', CASE WHEN n % 1000 = 0 THEN 'A' ELSE 'B' END, 'k', \
+         'x', '{{}}', {from} + n, n, 1, {from} + n, true FROM generate_series(1, {RANDOM}) AS n"
+    );
+    place.session.run(sql).await.unwrap();
+    let mut rng = Rng::new();
+    let own = |at| {
+        let (created, kind, key) = (now - at, "B", "k");
+        Row { id: made_at(&mut rng, created), created, kind, key, stray: false }
+    };
+    place.write(&(0..20).map(own).collect::<Vec<_>>()).await;
+    place.session.run(format!("ANALYZE {table}_sent")).await.unwrap();
+    let page = Page { limit: 10, after: None, payloads: false };
+    let sent = Filter { status: Some(Status::Sent), ..Filter::default() };
+    let few = Filter { kind: Some("A".to_owned()), ..sent.clone() };
+    let found = place.outbox.catalog().find(&few, &page).await.unwrap();
+    assert_eq!(found.events.len(), 10, "they are among the newest: {found:?}");
+
+    let read = format!(
+        "SELECT coalesce(sum(idx_tup_read), 0)::bigint FROM pg_stat_user_indexes \
+         WHERE relname LIKE '{table}_sent_%'"
+    );
+    let other = store::open(&place.setup).await.unwrap();
+    place.outbox.close().await;
+    let before = told(&mut place.session, &read, 0).await;
+    let found = other.catalog().find(&sent, &page).await.unwrap();
+    assert_eq!(found.events.len(), 10);
+    other.close().await;
+    let after = told(&mut place.session, &read, before).await;
+    assert!(after - before < 1_000, "{} index entries were read for ten rows", after - before);
+}
+
+/// Returns a count of the server's, once it is more than it was: sessions tell theirs at their end.
+async fn told(session: &mut Session, sql: &str, before: i64) -> i64 {
+    tokio::time::timeout(LEASE, async {
+        loop {
+            let now = session.number(sql.to_owned()).await.unwrap();
+            if now > before {
+                return now;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await
+    .expect("the server counts what is read")
+}
+
 async fn a_bare_search_by_identity_or_key_is_served_by_index(server: &str) {
     let mut place = Place::new(server).await;
     place.session.run("SET enable_seqscan = off").await.unwrap();
@@ -242,6 +300,15 @@ mod pages {
 mod strays {
     use super::a_relay_calls_every_row_a_stray_that_its_identity_does_not_find as test;
     servers!(test);
+}
+
+mod random {
+    use super::random_identities_are_neither_passed_over_one_by_one_nor_counted as test;
+
+    #[tokio::test]
+    async fn on_postgres() {
+        test("postgres").await;
+    }
 }
 
 mod bare {

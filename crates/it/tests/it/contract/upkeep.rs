@@ -97,28 +97,34 @@ async fn upkeep_beside_claims_and_settlements_meets_no_deadlock(
         outbox.migrate().await.unwrap();
         let mut session = Session::open(&setup.url).await.unwrap();
         let before = deadlocks(&mut session, server).await;
-        let (over, mut relays) = (Arc::<AtomicBool>::default(), JoinSet::new());
+        let (over, mut works) = (Arc::<AtomicBool>::default(), JoinSet::new());
+        let mut handles = vec![outbox.clone()];
         for _ in 0..RELAYS {
             let relay = store::open(&setup).await.unwrap();
             let lane = relay.lane(Lane { topics: Topics::all(), order: Order::Hold });
-            relays.spawn(work(lane, over.clone()));
+            works.spawn(work(lane, over.clone()));
+            handles.push(relay);
         }
         let trimming = tokio::spawn(trim(outbox.chores(), over.clone()));
         let catalog = outbox.catalog();
         tokio::time::timeout(PATIENCE, async {
             put(outbox.clone()).await;
-            while catalog.count().await.unwrap().sent < EVENTS as u64 {}
+            while catalog.count().await.unwrap().sent < EVENTS as u64 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
         })
         .await
         .expect("everything is published");
         over.store(true, Ordering::SeqCst);
         let trimmed = trimming.await.unwrap();
-        while let Some(ended) = relays.join_next().await {
+        while let Some(ended) = works.join_next().await {
             ended.unwrap();
         }
         assert!(trimmed.0 > 100 && trimmed.1 > 10, "{strategy:?}: only {trimmed:?} were trimmed");
         // A session tells its part of the count when it ends.
-        outbox.close().await;
+        for handle in handles {
+            handle.close().await;
+        }
         let found = deadlocks(&mut session, server).await - before;
         assert_eq!(found, 0, "deadlocks beside upkeep with {strategy:?}");
     }
