@@ -56,7 +56,7 @@ async fn two_relays_have_no_more_at_once_than_one_and_the_one_that_is_left_has_a
 
     // Whoever has published so much since it came was seen by the other.
     let count = |all: &[Arrival], by: &str| all.iter().filter(|it| it.by == by).count();
-    let seen = |all: &[Arrival]| (count(all, "b") >= COUNT / 10).then(|| all.len());
+    let seen = |all: &[Arrival]| (count(all, "b") >= COUNT / 10).then_some(all.len());
     let before = receiver.until("a share of b's", PATIENCE, seen).await.unwrap();
     most.store(0, Ordering::SeqCst);
     let later = |all: &[Arrival]| (all.len() >= before + COUNT / 4).then_some(());
