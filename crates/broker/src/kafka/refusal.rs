@@ -99,6 +99,7 @@ fn table(error: Error) -> (Reaction, Code, &'static str) {
         Error::InvalidMessage => (Retry, Code::SinkBroken, ""),
         Error::KafkaStorageError | Error::LogDirNotFound => (Retry, Code::BrokerFull, ""),
 
+        // By itself the library asks again for these, until our timeout, which then is the answer.
         Error::NotEnoughReplicas | Error::ISRInsufficient => (Retry, Code::NotKept, IN_SYNC),
         Error::NotEnoughReplicasAfterAppend => (Unknown, Code::NotKept, IN_SYNC),
 

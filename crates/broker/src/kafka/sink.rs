@@ -223,6 +223,20 @@ mod tests {
         assert!(Kafka::new(options("kafka+tls://127.0.0.1:1")).is_err());
     }
 
+    #[test]
+    fn a_receipt_is_the_word_of_all_replicas_in_sync_and_a_second_try_leaves_no_second_copy() {
+        let sink = Kafka::new(options("kafka://127.0.0.1:1")).unwrap();
+        for (name, value) in [
+            ("acks", "all"),
+            ("enable.idempotence", "true"),
+            // What was refused ends the producer, or its followers would pass it.
+            ("enable.gapless.guarantee", "true"),
+            ("max.in.flight.requests.per.connection", "1"),
+        ] {
+            assert_eq!(sink.config.get(name), Some(value), "{name}");
+        }
+    }
+
     #[tokio::test]
     async fn a_look_that_tells_nothing_is_not_taken_again_for_every_event() {
         let mut options = options("kafka://127.0.0.1:1");
