@@ -2,9 +2,11 @@
 //! further behind than its route allows.
 //!
 //! What waits in the outbox can be seen, held and requeued; what waits in a broker fills its disk.
-//! The lag is read by the looks at the destination, never in a turn, so what is published between
-//! two of them comes on top. Whoever does not tell a lag is not braked.
+//! The lag is read by the looks at the destination. What was published since the last one counts as
+//! not yet taken in, and once there is no room left by that, the next turn looks anew. So near the
+//! limit as much is published as is taken in. Whoever does not tell a lag is not braked.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,56 +17,142 @@ use tokio::time::timeout;
 /// How much of what a group may be behind is few enough to go on.
 const ENOUGH: f64 = 0.8;
 
-/// How long a look may take while a lane rests.
+/// How long a look may take while a lane rests, and in a turn.
 const PATIENCE: Duration = Duration::from_secs(10);
+const IN_A_TURN: Duration = Duration::from_secs(2);
 
 /// A sink that publishes only while the groups of its destination keep up.
 pub struct Braked {
     sink: Arc<dyn Sink>,
-    limit: usize,
+    limit: f64,
+    room: Mutex<Room>,
+    /// Whose turn it is to look because there is no room left.
+    looking: tokio::sync::Mutex<()>,
+}
+
+/// How many more events may be published.
+#[derive(Default)]
+struct Room {
     /// Who is too far behind.
-    behind: Mutex<Option<Cause>>,
+    behind: Option<Cause>,
+    /// How far the group is behind that is furthest, and its name; none if nobody tells.
+    lag: Option<(f64, String)>,
+    /// How many of a topic were published or are on the way, and how many the lag knows of.
+    given: HashMap<String, u64>,
+    known: HashMap<String, u64>,
 }
 
 impl Braked {
     /// Wraps a sink. `limit` is how many events a group may be behind.
     pub fn new(sink: Arc<dyn Sink>, limit: usize) -> Braked {
-        Braked { sink, limit, behind: Mutex::new(None) }
+        let limit = limit as f64;
+        Braked { sink, limit, room: Mutex::default(), looking: tokio::sync::Mutex::default() }
     }
 
-    fn behind(&self) -> MutexGuard<'_, Option<Cause>> {
-        self.behind.lock().unwrap_or_else(PoisonError::into_inner)
+    fn room(&self) -> MutexGuard<'_, Room> {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn free(&self) -> Result<(), Refusal> {
-        self.behind().clone().map_or(Ok(()), |cause| Err(Refusal::Down(cause)))
+        self.room().behind.clone().map_or(Ok(()), |cause| Err(Refusal::Down(cause)))
     }
 
-    fn learn(&self, seen: &Inspection) {
+    /// Finds room for the first of these events. Once there is none for all, it looks anew how far
+    /// consumers are; without news it goes by the looks alone.
+    async fn make_room(&self, events: &[Event]) -> Result<usize, Refusal> {
+        self.free()?;
+        let first = self.room().take(events, self.limit);
+        if first == events.len() {
+            return Ok(first);
+        }
+        let _turn = self.looking.lock().await;
+        let mut fit = first + self.room().take(&events[first..], self.limit);
+        if fit < events.len() {
+            let news = timeout(IN_A_TURN, self.inspect()).await;
+            let mut room = self.room();
+            match news {
+                Ok(Ok(_)) => fit += room.take(&events[fit..], self.limit),
+                Ok(Err(_)) | Err(_) => {
+                    room.lag = None;
+                    fit += room.give(&events[fit..]);
+                }
+            }
+            if fit == 0 && room.behind.is_none() {
+                room.behind = room.lag.as_ref().map(|(_, who)| cause(who, self.limit));
+            }
+        }
+        if fit == 0 {
+            self.free()?;
+        }
+        Ok(fit)
+    }
+
+    /// Learns from a look before which so much was published.
+    fn learn(&self, seen: &Inspection, before: HashMap<String, u64>) {
         let lags = seen.levels.iter().filter(|level| level.gauge == Gauge::Lag);
         let most = lags.max_by(|one, other| one.value.total_cmp(&other.value));
-        let mut behind = self.behind();
+        let mut room = self.room();
         let untold = seen.findings.iter().any(|it| it.what == "lag" && it.grade > Grade::Good);
-        if behind.is_some() && untold {
+        if room.behind.is_some() && untold {
             return;
         }
-        let limit = self.limit as f64;
-        let allowed = if behind.is_some() { limit * ENOUGH } else { limit };
-        *behind = most.filter(|level| level.value > allowed).map(|level| {
+        let allowed = if room.behind.is_some() { self.limit * ENOUGH } else { self.limit };
+        room.lag = most.map(|level| {
             let (topic, group, lag) = (&level.topic, &level.group, level.value);
-            let detail = format!("group {group} of {topic} is {lag} events behind of {limit}");
-            Cause::new(Code::ConsumersBehind, detail)
+            (lag, format!("group {group} of {topic} is {lag} events behind"))
         });
+        for (topic, given) in before {
+            let known = room.known.entry(topic).or_default();
+            *known = given.max(*known);
+        }
+        let behind = room.lag.as_ref().filter(|(lag, _)| *lag > allowed);
+        room.behind = behind.map(|(_, who)| cause(who, self.limit));
+    }
+}
+
+fn cause(who: &str, limit: f64) -> Cause {
+    Cause::new(Code::ConsumersBehind, format!("{who} of {limit}"))
+}
+
+impl Room {
+    /// Takes room for as many of these as there is.
+    fn take(&mut self, events: &[Event], limit: f64) -> usize {
+        let Some((lag, _)) = &self.lag else { return self.give(events) };
+        let lag = *lag;
+        let full = |room: &Room, topic: &str| {
+            let given = room.given.get(topic).copied().unwrap_or_default();
+            let known = room.known.get(topic).copied().unwrap_or_default();
+            lag + given.saturating_sub(known) as f64 >= limit
+        };
+        let fits = |event: &&Event| {
+            let fits = !full(self, &event.topic);
+            if fits {
+                self.give(std::slice::from_ref(*event));
+            }
+            fits
+        };
+        events.iter().take_while(fits).count()
+    }
+
+    /// Counts these as published.
+    fn give(&mut self, events: &[Event]) -> usize {
+        for event in events {
+            *self.given.entry(event.topic.clone()).or_default() += 1;
+        }
+        events.len()
     }
 }
 
 #[async_trait]
 impl Sink for Braked {
     async fn publish(&self, events: &[Event]) -> Vec<Answer> {
-        match self.free() {
-            Ok(()) => self.sink.publish(events).await,
-            Err(refusal) => vec![Err(refusal); events.len()],
-        }
+        let fit = match self.make_room(events).await {
+            Ok(fit) => fit,
+            Err(refusal) => return vec![Err(refusal); events.len()],
+        };
+        let mut answers = self.sink.publish(&events[..fit]).await;
+        answers.resize(events.len(), Err(Refusal::Held));
+        answers
     }
 
     async fn probe(&self) -> Result<(), Refusal> {
@@ -79,8 +167,10 @@ impl Sink for Braked {
     /// A look that fails, or says that not all of the lag was told, is no news: what was known
     /// still counts.
     async fn inspect(&self) -> Result<Inspection, Refusal> {
+        // What is on the way may not be told yet; it is few, beside what a look leaves out.
+        let before = self.room().given.clone();
         let seen = self.sink.inspect().await?;
-        self.learn(&seen);
+        self.learn(&seen, before);
         Ok(seen)
     }
 
@@ -99,9 +189,10 @@ mod tests {
 
     use super::*;
 
-    /// A destination whose group is as far behind as the test says; it may not tell.
+    /// A destination whose group is as far behind as the test says; it may not tell. It counts what
+    /// it was given and how often it was looked at.
     #[derive(Default)]
-    struct Fake(Mutex<Option<f64>>, Mutex<bool>);
+    struct Fake(Mutex<Option<f64>>, Mutex<bool>, Mutex<(usize, usize)>);
 
     impl Fake {
         fn lag(&self, lag: Option<f64>) {
@@ -112,6 +203,7 @@ mod tests {
     #[async_trait]
     impl Sink for Fake {
         async fn publish(&self, events: &[Event]) -> Vec<Answer> {
+            self.2.lock().unwrap().0 += events.len();
             vec![Ok(Receipt { broker_id: None }); events.len()]
         }
 
@@ -120,6 +212,7 @@ mod tests {
         }
 
         async fn inspect(&self) -> Result<Inspection, Refusal> {
+            self.2.lock().unwrap().1 += 1;
             let Some(value) = *self.0.lock().unwrap() else { return Err(Refusal::Held) };
             let level = |gauge, group: &str, value| {
                 let (topic, group) = ("orders".to_owned(), group.to_owned());
@@ -161,9 +254,9 @@ mod tests {
     async fn nothing_is_published_while_a_group_is_too_far_behind() {
         let (fake, sink) = braked();
         assert!(goes(&sink).await, "nobody has told a lag");
-        fake.lag(Some(100.0));
+        fake.lag(Some(99.0));
         sink.inspect().await.unwrap();
-        assert!(goes(&sink).await, "so many are allowed");
+        assert!(goes(&sink).await, "one more is allowed");
         fake.lag(Some(101.0));
         sink.inspect().await.unwrap();
         assert!(!goes(&sink).await);
@@ -189,5 +282,62 @@ mod tests {
         fake.lag(Some(90.0));
         sink.inspect().await.unwrap();
         assert!(goes(&sink).await);
+    }
+
+    /// Publishes so many events of a topic at once. Returns how many were taken.
+    async fn give(sink: &Braked, topic: &str, count: usize) -> usize {
+        let events: Vec<Event> = (0..count).map(|_| Event::new(topic, "T", "{}")).collect();
+        let answers = sink.publish(&events).await;
+        assert_eq!(answers.len(), count);
+        let taken = answers.iter().take_while(|answer| answer.is_ok()).count();
+        assert!(answers[taken..].iter().all(Result::is_err), "one passed those before it");
+        taken
+    }
+
+    #[tokio::test]
+    async fn what_was_published_since_the_last_look_counts_until_the_next_one() {
+        let (fake, sink) = braked();
+        let told = || *fake.2.lock().unwrap();
+        fake.lag(Some(30.0));
+        sink.inspect().await.unwrap();
+        assert_eq!(give(&sink, "orders", 60).await, 60);
+        assert_eq!(told(), (60, 1), "there was room for them without a look");
+        // Consumers keep up: the look that there is no room without finds it.
+        assert_eq!(give(&sink, "orders", 60).await, 60);
+        assert_eq!(told(), (120, 2));
+        // They have stopped.
+        fake.lag(Some(95.0));
+        assert_eq!(give(&sink, "orders", 60).await, 25, "by what was known, and then by the news");
+        fake.lag(Some(100.0));
+        assert_eq!(give(&sink, "orders", 60).await, 0);
+        assert!(!goes(&sink).await);
+        assert_eq!(told().0, 145, "and nothing reached the destination");
+        fake.lag(Some(60.0));
+        sink.probe().await.unwrap();
+        assert_eq!(give(&sink, "orders", 10).await, 10);
+    }
+
+    #[tokio::test]
+    async fn without_news_it_goes_by_the_looks_alone() {
+        let (fake, sink) = braked();
+        fake.lag(Some(90.0));
+        sink.inspect().await.unwrap();
+        fake.lag(None);
+        assert_eq!(give(&sink, "orders", 500).await, 500);
+        assert_eq!(give(&sink, "orders", 500).await, 500);
+        assert_eq!(fake.2.lock().unwrap().1, 2, "it does not look at every turn");
+        fake.lag(Some(101.0));
+        sink.inspect().await.unwrap();
+        assert!(!goes(&sink).await);
+    }
+
+    #[tokio::test]
+    async fn each_topic_has_the_room_of_its_own() {
+        let (fake, sink) = braked();
+        fake.lag(Some(0.0));
+        sink.inspect().await.unwrap();
+        assert_eq!(give(&sink, "orders", 100).await, 100);
+        assert_eq!(give(&sink, "bills", 100).await, 100);
+        assert_eq!(fake.2.lock().unwrap().1, 1);
     }
 }
