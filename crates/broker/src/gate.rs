@@ -1,6 +1,6 @@
 //! The gate before one destination: callers wait here until there is room for them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use event::Crowd;
@@ -11,6 +11,8 @@ use crate::width::{Signal, Width};
 /// The gates of a process: one for each destination, whoever publishes to it.
 #[derive(Clone, Debug, Default)]
 pub struct Gates {
+    /// Whose events go through the gates that are asked for here.
+    outbox: String,
     all: Arc<Mutex<HashMap<String, Arc<Gate>>>>,
     crowd: Crowd,
 }
@@ -18,7 +20,13 @@ pub struct Gates {
 impl Gates {
     /// Makes gates that leave other relays their part of what a destination may get at once.
     pub fn among(crowd: Crowd) -> Gates {
-        Gates { all: Arc::default(), crowd }
+        Gates { crowd, ..Gates::default() }
+    }
+
+    /// Returns the same gates, for the events of an outbox: its relays share what a destination
+    /// gets with those of the other outboxes that lead there.
+    pub fn at(&self, outbox: &str) -> Gates {
+        Gates { outbox: outbox.to_owned(), ..self.clone() }
     }
 
     /// Returns the gate of a destination. If its callers differ about the most, the least counts.
@@ -26,7 +34,12 @@ impl Gates {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || Arc::new(Gate { crowd: self.crowd.clone(), ..Gate::new(most) });
         let gate = all.entry(destination.to_owned()).or_insert_with(new);
-        gate.state().width.cap(most);
+        {
+            let mut state = gate.state();
+            state.width.cap(most);
+            state.outboxes.insert(self.outbox.clone());
+            state.heard = None;
+        }
         Arc::clone(gate)
     }
 }
@@ -47,12 +60,17 @@ pub(crate) type Turn<'a> = tokio::sync::MutexGuard<'a, ()>;
 struct State {
     width: Width,
     out: usize,
+    /// Whose events go through.
+    outboxes: BTreeSet<String>,
+    /// Up to which news of the crowd the width is shared.
+    heard: Option<usize>,
 }
 
 impl Gate {
     /// Makes a gate that never lets more than `most` through at once.
     pub fn new(most: usize) -> Gate {
-        let state = Mutex::new(State { width: Width::new(most), out: 0 });
+        let (width, outboxes) = (Width::new(most), BTreeSet::new());
+        let state = Mutex::new(State { width, out: 0, outboxes, heard: None });
         let (crowd, turns) = (Crowd::default(), tokio::sync::Mutex::default());
         Gate { crowd, state, free: Notify::new(), turns }
     }
@@ -142,7 +160,12 @@ impl Gate {
 
     fn state(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.width.share(self.crowd.relays());
+        let news = Some(self.crowd.news());
+        if state.heard != news {
+            state.heard = news;
+            let relays = self.crowd.relays(&state.outboxes);
+            state.width.share(relays);
+        }
         state
     }
 }
@@ -259,9 +282,9 @@ mod tests {
     #[tokio::test]
     async fn relays_that_share_the_work_share_what_a_destination_gets_at_once() {
         let crowd = Crowd::default();
-        let gate = Gates::among(crowd.clone()).of("http://a", 4);
+        let gate = Gates::among(crowd.clone()).at("orders").of("http://a", 4);
         let passes = [gate.enter().await, gate.enter().await];
-        let teller = crowd.teller();
+        let teller = crowd.at("orders").teller();
         teller.tell(3);
         assert_eq!(gate.width(), 1);
         assert!(gate.try_enter().is_none());
@@ -274,6 +297,22 @@ mod tests {
             passes.into_iter().for_each(|pass| pass.leave(Signal::Good(Duration::ZERO)));
         }
         assert_eq!(gate.width(), 4, "it is alone again");
+    }
+
+    #[test]
+    fn only_the_relays_of_outboxes_that_lead_to_a_destination_share_it() {
+        let crowd = Crowd::default();
+        let gates = Gates::among(crowd.clone());
+        let tellers = ["orders", "bills"].map(|outbox| crowd.at(outbox).teller());
+        tellers[0].tell(2);
+        let shop = gates.at("bills").of("http://a", 4);
+        assert_eq!(shop.width(), 4, "orders do not go there");
+        tellers[1].tell(1);
+        assert_eq!(shop.width(), 4);
+        let same = gates.at("orders").of("http://a", 4);
+        assert_eq!((shop.width(), same.width()), (2, 2), "now they do");
+        tellers[1].tell(4);
+        assert_eq!(shop.width(), 1);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

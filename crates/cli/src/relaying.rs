@@ -50,7 +50,7 @@ impl Relaying {
         let (mut outboxes, mut broken, crowd) = (Vec::new(), Vec::new(), Crowd::default());
         for outbox in &config.outboxes {
             let mut chosen = Chosen::of(outbox);
-            chosen.setup.crowd = crowd.clone();
+            chosen.setup.crowd = crowd.at(&outbox.name);
             let opened = chosen.handle().await?;
             broken.push(match opened.ready().await {
                 Err(StoreError::Broken(cause)) => Some(cause),

@@ -32,6 +32,7 @@ impl Sinks {
         topics: &[Topics],
     ) -> Result<Arc<dyn Sink>, Cause> {
         let Sinks { gates, stdout, stop } = self;
+        let gates = &gates.at(outbox);
         sink.kind.sink(&Wiring { gates, stdout, stop, outbox, topics })
     }
 }

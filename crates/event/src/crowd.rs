@@ -1,70 +1,88 @@
-//! How many relays share the work, as far as this process knows: each takes its part of what a
-//! destination may get at once.
+//! How many relays share the work at each outbox, as far as this process knows: each takes its part
+//! of what a destination may get at once.
 //!
 //! It paces, and nothing else: no promise depends on what is told here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The relays at the outboxes of one process, this one among them.
 #[derive(Clone, Debug, Default)]
-pub struct Crowd(Arc<Shared>);
+pub struct Crowd {
+    /// Of which outbox is told by this handle.
+    outbox: String,
+    shared: Arc<Shared>,
+}
 
 #[derive(Debug, Default)]
 struct Shared {
     told: Mutex<Told>,
-    /// The most that one of them told.
-    most: AtomicUsize,
+    /// How often something was told.
+    news: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct Told {
     tellers: usize,
-    relays: BTreeMap<usize, usize>,
+    /// By its teller: which outbox, and how many are there.
+    relays: BTreeMap<usize, (String, usize)>,
 }
 
 impl Crowd {
-    /// Returns how many there are: 1 as long as nobody told of more. Of several outboxes, the one
-    /// with the most relays counts.
-    pub fn relays(&self) -> usize {
-        self.0.most.load(Ordering::Relaxed).max(1)
+    /// Returns a handle on the same crowd, by which is told of an outbox.
+    pub fn at(&self, outbox: &str) -> Crowd {
+        Crowd { outbox: outbox.to_owned(), shared: Arc::clone(&self.shared) }
     }
 
-    /// Lets somebody tell how many there are at one outbox, until the teller goes.
+    /// Returns how many there are at some outboxes: 1 as long as nobody told of more. Of several
+    /// outboxes, the one with the most relays counts.
+    pub fn relays(&self, outboxes: &BTreeSet<String>) -> usize {
+        let told = self.shared.told();
+        let here = told.relays.values().filter(|(outbox, _)| outboxes.contains(outbox));
+        here.map(|(_, relays)| *relays).max().unwrap_or_default().max(1)
+    }
+
+    /// Returns how often something was told: as long as that stays the same, so do the relays.
+    pub fn news(&self) -> usize {
+        self.shared.news.load(Ordering::Acquire)
+    }
+
+    /// Lets somebody tell how many there are at this handle's outbox, until the teller goes.
     pub fn teller(&self) -> Teller {
-        let mut told = self.0.told();
+        let mut told = self.shared.told();
         told.tellers += 1;
-        Teller { shared: Arc::clone(&self.0), number: told.tellers }
+        Teller { crowd: self.clone(), number: told.tellers }
     }
 }
 
 /// Who tells how many relays there are at one outbox.
 #[derive(Debug)]
 pub struct Teller {
-    shared: Arc<Shared>,
+    crowd: Crowd,
     number: usize,
 }
 
 impl Teller {
     /// Tells how many relays there are now, this one included.
     pub fn tell(&self, relays: usize) {
-        self.shared.change(|all| all.insert(self.number, relays));
+        let Crowd { outbox, shared } = &self.crowd;
+        shared.change(|all| all.insert(self.number, (outbox.clone(), relays)));
     }
 }
 
 impl Drop for Teller {
     fn drop(&mut self) {
-        self.shared.change(|all| all.remove(&self.number));
+        self.crowd.shared.change(|all| all.remove(&self.number));
     }
 }
 
 impl Shared {
-    fn change<T>(&self, how: impl FnOnce(&mut BTreeMap<usize, usize>) -> T) {
+    fn change<T>(&self, how: impl FnOnce(&mut BTreeMap<usize, (String, usize)>) -> T) {
         let mut told = self.told();
         how(&mut told.relays);
-        let most = told.relays.values().copied().max().unwrap_or_default();
-        self.most.store(most, Ordering::Relaxed);
+        // Whoever sees this sees the change, too.
+        self.news.fetch_add(1, Ordering::Release);
     }
 
     fn told(&self) -> MutexGuard<'_, Told> {
@@ -77,19 +95,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_outbox_with_the_most_relays_counts_until_it_is_closed() {
+    fn of_some_outboxes_the_one_with_the_most_relays_counts_until_it_is_closed() {
         let crowd = Crowd::default();
-        assert_eq!(crowd.relays(), 1);
-        let (orders, bills) = (crowd.teller(), crowd.clone().teller());
+        let at = |outboxes: &[&str]| {
+            crowd.relays(&outboxes.iter().map(|name| (*name).to_owned()).collect())
+        };
+        assert_eq!(at(&["orders", "bills"]), 1);
+        let (orders, bills) = (crowd.at("orders").teller(), crowd.at("bills").teller());
         orders.tell(3);
         bills.tell(2);
-        assert_eq!(crowd.relays(), 3);
+        assert_eq!((at(&["orders", "bills"]), at(&["bills"]), at(&["mail"])), (3, 2, 1));
+        let before = crowd.news();
         orders.tell(1);
-        assert_eq!(crowd.relays(), 2);
+        assert_ne!(crowd.news(), before);
+        assert_eq!((at(&["orders", "bills"]), at(&["orders"])), (2, 1));
         orders.tell(5);
+        let before = crowd.news();
         drop(orders);
-        assert_eq!(crowd.relays(), 2);
+        assert_ne!(crowd.news(), before);
+        assert_eq!(at(&["orders", "bills"]), 2);
         drop(bills);
-        assert_eq!(crowd.relays(), 1);
+        assert_eq!(at(&["orders", "bills"]), 1);
     }
 }
