@@ -21,6 +21,8 @@ pub mod keyed;
     feature = "rocketmq"
 ))]
 mod leads;
+#[cfg(any(feature = "kafka", feature = "redis"))]
+mod least;
 #[cfg(any(feature = "nats", feature = "redis"))]
 mod lines;
 pub mod manner;

@@ -7,6 +7,7 @@ mod entry;
 mod feed;
 mod inspect;
 mod link;
+mod pace;
 mod refusal;
 mod sink;
 mod streams;

@@ -4,21 +4,20 @@
 //! events: one always may go, and asks as little of a broker as one event would. It does not know
 //! which events go, nor what an answer means for one of them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use event::{Answer, Refusal};
 
 use super::refusal;
 use crate::gate::{Gate, Gates, Looking, Pass};
+use crate::least::Least;
 use crate::width::Signal;
 
 /// How many events a place is for.
 const HANDFUL: usize = 64;
 /// As many handfuls take about as long as one.
 const TOGETHER: usize = 4;
-/// After about as many waves the least wait is forgotten.
-const SLOWLY: u32 = 256;
 
 /// The way to one cluster.
 #[derive(Debug)]
@@ -26,7 +25,7 @@ pub(super) struct Pace {
     gate: Arc<Gate>,
     handful: usize,
     /// About the least that a few handfuls were waited for.
-    least: Mutex<Option<Duration>>,
+    least: Least,
 }
 
 impl Pace {
@@ -35,7 +34,7 @@ impl Pace {
         let most = most.max(1);
         let handful = HANDFUL.min(most);
         let gate = gates.of(&format!("kafka://{hosts}"), most / handful);
-        Pace { gate, handful, least: Mutex::default() }
+        Pace { gate, handful, least: Least::default() }
     }
 
     /// Waits for a place, and takes as many as are free and `events` need. Batches enter one after
@@ -61,22 +60,7 @@ impl Pace {
 
     /// Returns about the least that a few handfuls were waited for.
     pub(super) fn least(&self) -> Option<Duration> {
-        *self.least.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Learns how long a few handfuls were waited for.
-    fn note(&self, waited: Duration) {
-        let mut least = self.least.lock().unwrap_or_else(PoisonError::into_inner);
-        *least = Some(raised(*least, waited));
-    }
-}
-
-/// Returns the least, slowly raised, so that a cluster which became slower for good is not held
-/// against its past for ever.
-fn raised(least: Option<Duration>, waited: Duration) -> Duration {
-    match least {
-        Some(least) if least < waited => least + (waited - least) / SLOWLY,
-        _ => waited,
+        self.least.now()
     }
 }
 
@@ -104,7 +88,7 @@ impl Places<'_> {
     pub(super) fn leave<'a>(self, answers: impl Iterator<Item = &'a Answer>, waited: Duration) {
         let signal = load(answers, share(waited, self.out, self.pace.least()));
         if self.out <= TOGETHER && matches!(signal, Signal::Good(_)) {
-            self.pace.note(waited);
+            self.pace.least.note(waited);
         }
         for pass in self.passes {
             pass.leave(signal);
@@ -260,15 +244,6 @@ mod tests {
         assert_eq!(share(QUICK * 8, 32, Some(QUICK / 2)), QUICK);
         assert_eq!(share(QUICK * 8, 32, Some(QUICK * 4)), QUICK * 4);
         assert_eq!(share(QUICK * 8, 32, Some(QUICK * 9)), QUICK * 8);
-    }
-
-    #[test]
-    fn the_least_wait_falls_at_once_and_rises_slowly() {
-        assert_eq!(raised(None, QUICK), QUICK);
-        assert_eq!(raised(Some(QUICK * 2), QUICK), QUICK);
-        assert!(raised(Some(QUICK), QUICK * 2) < QUICK * 11 / 10);
-        let long = (0..2000).fold(QUICK, |least, _| raised(Some(least), QUICK * 20));
-        assert!(long > QUICK * 19, "{long:?}");
     }
 
     #[tokio::test]

@@ -4,8 +4,7 @@
 //! It never tries again by itself, never trims, and makes a stream with its first entry.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 use std::vec::IntoIter;
 
 use async_trait::async_trait;
@@ -15,6 +14,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::inspect::Worth;
 use super::link::{Line, Link};
+use super::pace::Pace;
 use super::streams::Streams;
 use super::{Options, entry, inspect, refusal};
 use crate::gate::Gate;
@@ -44,8 +44,7 @@ pub struct Redis {
     leads: Leads,
     streams: Streams,
     rounds: Rounds,
-    /// When the last pipeline was answered.
-    answered: Mutex<Option<Instant>>,
+    pace: Pace,
 }
 
 impl Redis {
@@ -55,8 +54,8 @@ impl Redis {
         let link = Link::new(&url, manner.timeout)?;
         let gate = manner.gates.of(&format!("redis://{}", link.host), manner.concurrency);
         let (leads, seen) = (Leads::new(&topic, &manner.topics), Seen::default());
-        let (streams, rounds, answered) = Default::default();
-        Ok(Redis { link, topic, manner, gate, seen, leads, streams, rounds, answered })
+        let (streams, rounds, pace) = Default::default();
+        Ok(Redis { link, topic, manner, gate, seen, leads, streams, rounds, pace })
     }
 
     /// Adds events of different keys in one pipeline.
@@ -99,12 +98,15 @@ impl Redis {
             true => Ok(Ok(Vec::new())),
             false => timeout_at(until, pipeline.query_async(&mut connection)).await,
         };
-        let (host, took) = (&self.link.host, self.share(began, asked.len()));
+        let (host, now) = (&self.link.host, Instant::now());
         let (told, silence) = match told {
             Ok(Ok(told)) => (told, None),
             Ok(Err(error)) => (Vec::new(), Some(error)),
             Err(_) => (Vec::new(), None),
         };
+        // What was not written, or not answered, tells nothing of the next answer's time.
+        let good = (!told.is_empty()).then(|| self.pace.answered(began, now, told.len()));
+        let mut good = Signal::Good(good.unwrap_or_default());
         let mut told: IntoIter<RedisResult<String>> = told.into_iter();
         let mut judged = |stream: String| match (told.next(), &silence) {
             (Some(Ok(id)), _) => Ok(Receipt { broker_id: Some(format!("{stream}:{id}")) }),
@@ -112,7 +114,6 @@ impl Redis {
             (None, Some(error)) => Err(refusal::judge(error, &stream, host)),
             (None, None) => Err(refusal::late(host)),
         };
-        let mut good = Signal::Good(took);
         let offered = |asked: Result<String, Refusal>| match asked.and_then(&mut judged) {
             Ok(receipt) => (Ok(receipt), std::mem::replace(&mut good, Signal::Along)),
             Err(refusal) => {
@@ -121,17 +122,6 @@ impl Redis {
             }
         };
         asked.into_iter().map(offered).collect()
-    }
-
-    /// Returns for how long the server was at each event of a pipeline that was written then and is
-    /// answered now. It takes one after another, and waits for its disk once for many: neither what
-    /// a pipeline waits for those before it nor its length is a sign of load.
-    fn share(&self, began: Instant, events: usize) -> Duration {
-        let now = Instant::now();
-        let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = answered.replace(now);
-        let took = now - last.map_or(began, |last| last.max(began));
-        took / u32::try_from(events).unwrap_or(u32::MAX).max(1)
     }
 
     async fn look(&self) -> Result<Worth, Refusal> {
