@@ -5,6 +5,7 @@
 //! nothing whose lease has run out here. A feed that nobody asks any more takes nothing further,
 //! and lets go of what waits.
 
+mod missed;
 #[cfg(test)]
 mod tests;
 
@@ -17,17 +18,10 @@ use event::{Cause, Code, Delivery, Event, Handle, Refusal};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::lines::{Came, Halt, Lines, Missed};
+use crate::lines::{Came, Lines, Missed};
 
-/// How often what was missed is asked for where there is no other room.
-const PACE: Duration = Duration::from_millis(100);
 /// How many times as many as may be in hand may wait.
 pub(crate) const BEHIND: usize = 4;
-/// How many times as many may wait while what was missed is asked for.
-const CROWDED: usize = 2;
-/// How often a key may wait longer for what was missed while nobody asked. Each time there is room
-/// for as many as may be in hand: so all that can have waited is asked for in so many times.
-const LONGER: usize = CROWDED * BEHIND;
 
 /// What came, and how its broker is told of its end (`T`).
 #[derive(Debug)]
@@ -154,37 +148,6 @@ impl<P: Ord + Clone + Eq + Hash, T: Clone> Hand<P, T> {
         }
     }
 
-    /// The broker has handed out one of a key that did not come: what is newer of it waits.
-    pub(crate) fn miss(&self, key: &str, place: P, missed: Missed) {
-        self.state().lines.miss(key, place, missed);
-        self.room.notify_waiters();
-    }
-
-    /// The broker has handed out some that did not come, of nobody knows what keys.
-    pub(crate) fn halt(&self, halt: Halt<P>) {
-        self.state().lines.halt(halt);
-        self.room.notify_waiters();
-    }
-
-    /// What was missed of some places may have gone astray once more: it may come until then, and
-    /// no longer than so long after it was due first.
-    pub(crate) fn later(&self, until: Instant, most: Duration, of: impl Fn(&P) -> bool) {
-        for (_, it) in self.state().lines.missed().filter(|(place, _)| of(place)) {
-            it.until = it.until.max(until.min(it.due + most));
-        }
-    }
-
-    /// What was missed of some places is ended: nothing waits for it any more.
-    pub(crate) fn settled(&self, is: impl Fn(&P) -> bool) {
-        self.state().lines.settled(is);
-        self.free();
-    }
-
-    /// Tells whether anything was missed.
-    pub(crate) fn misses(&self) -> bool {
-        self.state().lines.missed().next().is_some()
-    }
-
     /// Tells whether somebody asks, or did so a little while ago.
     pub(crate) fn is_asked(&self) -> bool {
         self.state().is_asked(Instant::now(), self.lease)
@@ -218,15 +181,7 @@ impl<P: Ord + Clone + Eq + Hash, T: Clone> Hand<P, T> {
 
     fn ask(&self) -> Asking<'_, P, T> {
         let mut state = self.state();
-        let (now, grace) = (Instant::now(), self.lease / 4);
-        if state.asking == 0 && state.asked + grace < now {
-            // What came to nobody while nobody asked may come now.
-            let soon = now + grace;
-            let short = |it: &Missed| it.until < soon && it.longer < LONGER;
-            for (_, missed) in state.lines.missed().filter(|(_, it)| short(it)) {
-                (missed.until, missed.longer) = (soon, missed.longer + 1);
-            }
-        }
+        state.wait_longer(Instant::now(), self.lease / 4);
         state.asking += 1;
         drop(state);
         self.room.notify_waiters();
@@ -413,24 +368,6 @@ impl<P: Ord + Clone + Eq + Hash, T: Clone> State<P, T> {
 
     fn is_asked(&self, now: Instant, lease: Duration) -> bool {
         self.asking > 0 || self.asked + lease / 2 > now
-    }
-
-    /// Returns for how many there is room of what was missed and may come by now; or when that may
-    /// be, if it may.
-    fn extra(&mut self, now: Instant, most: usize) -> Result<usize, Option<Instant>> {
-        let due: Vec<Instant> = self.lines.missed().map(|(_, missed)| missed.due).collect();
-        let Some(first) = due.iter().min() else { return Err(None) };
-        let at = self.extra.max(*first);
-        if at > now {
-            return Err(Some(at));
-        }
-        self.extra = now + PACE;
-        // What comes instead of it must not fill the hand without end.
-        let spare = (most * BEHIND * CROWDED).saturating_sub(self.lines.len());
-        match due.into_iter().filter(|due| *due <= now).count().min(spare) {
-            0 => Err(Some(self.extra)),
-            room => Ok(room),
-        }
     }
 
     fn hold(&mut self, came: Came<P, Arrival<T>>) -> Delivery {

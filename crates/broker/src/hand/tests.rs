@@ -1,5 +1,6 @@
 //! The rules of a hand, with its clock moved by hand.
 
+use super::missed::{LONGER, PACE};
 use super::*;
 
 const LEASE: Duration = Duration::from_secs(10);
