@@ -11,6 +11,7 @@
 //! ends here a little before it ends at the server, and nothing is told of it after that, also not
 //! by who waited for a connection meanwhile.
 
+mod asked;
 mod missed;
 mod pull;
 #[cfg(test)]

@@ -5,10 +5,13 @@
 //! JetStream tells how far it has handed out, up to where all is ended, and how many of those
 //! between are not, but not which. So all between is read from the stream, for its keys, and waited
 //! for, also what is long ended behind one that is not; where there is too much of it, or it cannot
-//! be read, all that is newer waits. Once as many are out as are here, nobody else has any, and
-//! nothing waits any more. What another feed of the group works on looks the same as what was lost,
-//! and is waited for in the same way, but only when this one joins anew. It never waits longer than
-//! two leases, a little more.
+//! be read in time, all that is newer waits. Once as many are out as are here, nobody else has any,
+//! and nothing waits any more. What another feed of the group works on looks the same as what was
+//! lost, and is waited for in the same way, but only when this one joins anew.
+//!
+//! While somebody asks, it never waits longer than two leases of the server's, a little more. What
+//! was due while nobody asked is waited for once more when somebody does, for a quarter of a lease,
+//! and that eight times at the most (`hand/missed.rs`).
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,7 +21,7 @@ use async_nats::jetstream::consumer::Info;
 use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
 use event::Refusal;
 use futures_util::future::try_join_all;
-use tokio::time::{Duration, Instant};
+use tokio::time::{Duration, Instant, timeout};
 
 use super::super::link::Link;
 use super::super::wire;
@@ -116,12 +119,14 @@ impl Seen {
     }
 }
 
-/// Asks how far the consumer is, and lets what is newer wait for what was handed out elsewhere.
+/// Asks how far the consumer is, and lets what is newer wait for what was handed out elsewhere: for
+/// that of its key, as far as the keys can be read for so long.
 pub(super) async fn look(
     link: &Link,
     well: &Well,
     context: &Context,
     hand: &Hand,
+    patience: Duration,
 ) -> Result<(), Refusal> {
     let (at, here) = (well.at, here(well.at, hand));
     let told = well.seen.newest(ask(link, well).await?, || well.consumer.cached_info().clone());
@@ -134,16 +139,22 @@ pub(super) async fn look(
     let Some((after, last)) = gap else { return Ok(()) };
     // It was handed out before now; the server's lease is the longer one.
     let (wait, late) = (info.config.ack_wait, 2 * slack(hand.lease()));
-    let due = Instant::now() + wait;
-    let missed = Missed::new(due, due + late);
-    hand.later(missed.until, wait + late, |(of, _)| *of == at);
+    let missed = || {
+        let due = Instant::now() + wait;
+        let missed = Missed::new(due, due + late);
+        hand.later(missed.until, wait + late, |(of, _)| *of == at);
+        missed
+    };
+    missed();
     if after >= last {
         return Ok(());
     }
     let name = &info.stream_name;
-    let reading = read(context, &info, after, last);
+    let reading = timeout(patience, read(context, &info, after, last));
     let found = unless_denied(link, format!("$JS.API.STREAM.MSG.GET.{name}"), reading).await;
-    match found.flatten() {
+    // While it was read, nobody asked for any of it.
+    let missed = missed();
+    match found.and_then(Result::ok).flatten() {
         Some(found) => {
             for (key, event) in found {
                 if !hand.has(&(at, event)) {

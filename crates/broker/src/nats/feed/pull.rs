@@ -22,6 +22,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::super::link::Link;
 use super::super::wire;
+use super::asked::{Asked, PULL};
 use super::missed::{Seen, look, settle};
 use super::unanswered;
 use crate::hand::{self, Arrival, Ours};
@@ -32,11 +33,8 @@ pub(super) type Place = (usize, u64);
 pub(super) type Hand = hand::Hand<Place, Ticket>;
 pub(super) type Held = hand::Held<Place, Ticket>;
 
-/// How long one pull waits at the server. What comes to a pull that nobody waits for any more stays
-/// here for a lease.
-const PULL: Duration = Duration::from_secs(2);
-/// How long after its end a pull that the server has not ended is given up.
-const LATE: Duration = Duration::from_secs(3);
+/// How long the keys of what did not come may be read while nothing else is under way.
+const READING: Duration = Duration::from_secs(3);
 /// Unended deliveries of a group at the most, over all its feeds.
 const UNENDED: usize = 1000;
 /// How often to look whether a stream takes what none took.
@@ -237,14 +235,14 @@ async fn pull(
     let Well { at, consumer, seen } = well;
     let failed = |error: &dyn std::fmt::Display| failed(consumer, error);
     seen.begin();
-    look(link, well, context, hand).await?;
+    look(link, well, context, hand, READING).await?;
     loop {
         let room = hand.room().await.of;
         if seen.calms() {
-            look(link, well, context, hand).await?;
+            look(link, well, context, hand, READING).await?;
         }
         seen.asked(PULL);
-        let mut asked = Asked(Instant::now());
+        let mut asked = Asked::now();
         let batch = consumer.batch().max_messages(room).expires(PULL);
         let mut batch = batch.messages().await.map_err(|error| failed(&error))?;
         while let Some(message) = batch.next().await {
@@ -252,10 +250,12 @@ async fn pull(
             let info = message.info().map_err(|it| failed(&it))?;
             let (delivery, event) = (info.consumer_sequence, info.stream_sequence);
             if seen.came(delivery, event) {
-                asked.aside(look(link, well, context, hand)).await?;
+                let reading = slack(hand.lease()) / 2;
+                asked.aside(look(link, well, context, hand, reading)).await?;
                 seen.takes(delivery, event);
             }
-            let (place, arrival) = read(*at, message, hand.lease()).map_err(|it| failed(&it))?;
+            let lease = asked.left(hand.lease());
+            let (place, arrival) = read(*at, message, lease).map_err(|it| failed(&it))?;
             hand.arrive(place, arrival);
         }
         if context.client().connection_state() != State::Connected {
@@ -266,22 +266,6 @@ async fn pull(
             // What comes for it now comes to nobody.
             return Err(failed(&"the server has not ended it in time"));
         }
-    }
-}
-
-/// When the server was asked; what is done besides while it answers does not count.
-struct Asked(Instant);
-
-impl Asked {
-    async fn aside<T>(&mut self, doing: impl Future<Output = T>) -> T {
-        let began = Instant::now();
-        let done = doing.await;
-        self.0 += began.elapsed();
-        done
-    }
-
-    fn is_late(&self) -> bool {
-        self.0.elapsed() > PULL + LATE
     }
 }
 
@@ -341,16 +325,6 @@ mod tests {
     fn a_stream_keeps_its_number_when_another_comes() {
         let mut known = Vec::new();
         assert_eq!(["b", "c", "a", "b"].map(|name| number(&mut known, name)), [0, 1, 2, 0]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_server_is_not_late_when_this_feed_was() {
-        let mut asked = Asked(Instant::now());
-        asked.aside(sleep(LATE * 9)).await;
-        sleep(PULL).await;
-        assert!(!asked.is_late());
-        sleep(LATE * 2).await;
-        assert!(asked.is_late());
     }
 
     #[test]

@@ -3,28 +3,38 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use async_nats::jetstream::consumer::{Config, pull};
 use event::{Cause, Code, Event, Feed, Handle, Nack, Refusal, Secret};
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
-use super::pull::{Ticket, tell};
+use super::missed::look;
+use super::pull::{Ticket, Well, tell};
 use super::{Access, NatsFeed};
 use crate::hand::Arrival;
 use crate::manner::Subscription;
 
 const LEASE: Duration = Duration::from_millis(200);
 
-/// A server that lets everybody in after a while, and answers nothing else.
+/// A server that lets everybody in after a while, and answers nothing else, or what it is told to.
 struct Ear {
     url: String,
     heard: Arc<Mutex<String>>,
     _tasks: JoinSet<()>,
 }
 
+/// What is answered to a question on a subject.
+type Answers = fn(&str) -> Option<Value>;
+
 impl Ear {
     async fn open(slow: Duration) -> Ear {
+        Ear::with(slow, |_| None).await
+    }
+
+    async fn with(slow: Duration, answers: Answers) -> Ear {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("nats://{}", listener.local_addr().unwrap());
         let (heard, mut tasks) = (Arc::<Mutex<String>>::default(), JoinSet::new());
@@ -32,21 +42,7 @@ impl Ear {
         tasks.spawn(async move {
             let mut guests = JoinSet::new();
             while let Ok((guest, _)) = listener.accept().await {
-                let noted = Arc::clone(&noted);
-                guests.spawn(async move {
-                    let (reading, mut writing) = guest.into_split();
-                    let info = "INFO {\"server_id\":\"ear\",\"version\":\"2.15.0\",\"proto\":1,\
-                                \"headers\":true,\"max_payload\":1048576}\r\n";
-                    let _ = writing.write_all(info.as_bytes()).await;
-                    let mut lines = BufReader::new(reading).lines();
-                    while let Ok(Some(line)) = lines.next_line().await {
-                        if line == "PING" {
-                            sleep(slow).await;
-                            let _ = writing.write_all(b"PONG\r\n").await;
-                        }
-                        noted.lock().unwrap().push_str(&(line + "\n"));
-                    }
-                });
+                guests.spawn(hear(guest, slow, Arc::clone(&noted), answers));
             }
         });
         Ear { url, heard, _tasks: tasks }
@@ -61,6 +57,33 @@ impl Ear {
         let timeout = Duration::from_secs(1);
         let subscription = Subscription { lease: LEASE, timeout, ..Subscription::new("g", &["t"]) };
         NatsFeed::new(&access, subscription).unwrap()
+    }
+}
+
+async fn hear(guest: TcpStream, slow: Duration, noted: Arc<Mutex<String>>, answers: Answers) {
+    let (reading, mut writing) = guest.into_split();
+    let info = "INFO {\"server_id\":\"ear\",\"version\":\"2.15.0\",\"proto\":1,\
+                \"headers\":true,\"max_payload\":1048576}\r\n";
+    let _ = writing.write_all(info.as_bytes()).await;
+    let (mut lines, mut inbox) = (BufReader::new(reading).lines(), String::new());
+    while let Ok(Some(line)) = lines.next_line().await {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["PING"] => {
+                sleep(slow).await;
+                let _ = writing.write_all(b"PONG\r\n").await;
+            }
+            ["SUB", _, sid] => inbox = sid.to_owned(),
+            ["PUB", subject, reply, _] => {
+                if let Some(answer) = answers(subject).map(|answer| answer.to_string()) {
+                    let size = answer.len();
+                    let said = format!("MSG {reply} {inbox} {size}\r\n{answer}\r\n");
+                    let _ = writing.write_all(said.as_bytes()).await;
+                }
+            }
+            _ => {}
+        }
+        noted.lock().unwrap().push_str(&(line + "\n"));
     }
 }
 
@@ -120,4 +143,40 @@ async fn too_late_is_too_late_also_with_a_connection() {
     let soon = Instant::now() + LEASE;
     tell(&feed.link, &ticket(), "+WPI".into(), soon).await.unwrap_err();
     assert!(ear.has_heard("+WPI") && !ear.has_heard("-NAK"));
+}
+
+/// A JetStream of which a consumer has two out, and which does not let anything be read.
+fn unread(subject: &str) -> Option<Value> {
+    let at = |event: u64| json!({ "consumer_seq": event, "stream_seq": event });
+    let config = Config { filter_subject: "t".to_owned(), ack_wait: LEASE, ..Config::default() };
+    let info = json!({ "stream_name": "S", "name": "g", "created": "2026-11-19T00:00:00Z",
+        "config": config, "delivered": at(9), "ack_floor": at(0), "num_ack_pending": 2,
+        "num_redelivered": 0, "num_waiting": 0, "num_pending": 0 });
+    subject.starts_with("$JS.API.CONSUMER.").then_some(info)
+}
+
+#[tokio::test]
+async fn keys_that_cannot_be_read_in_time_let_everything_newer_wait() {
+    let ear = Ear::with(Duration::ZERO, unread).await;
+    let access = Access { url: Secret::new(&*ear.url), token: None, credentials: None };
+    let patient = Duration::from_secs(60);
+    let subscription = Subscription { timeout: patient, ..Subscription::new("g", &["t"]) };
+    let feed = NatsFeed::new(&access, subscription).unwrap();
+    let context = feed.link.context().await.unwrap();
+    let config = pull::Config { durable_name: Some("g".to_owned()), ..pull::Config::default() };
+    let consumer = context.create_consumer_on_stream(config, "S").await.unwrap();
+    let well = Well { at: 0, consumer, seen: Arc::default() };
+    let looked = look(&feed.link, &well, &context, &feed.hand, Duration::from_millis(50));
+    timeout(patient / 2, looked).await.expect("it reads no longer than that").unwrap();
+    assert!(ear.has_heard("$JS.API.STREAM.MSG.GET.S"), "{}", ear.heard.lock().unwrap());
+
+    for (key, place) in [("a", 10), ("b", 5)] {
+        let event = Ok(Event::new("t", "T", "{}").key(key));
+        let (origin, until) = (place.to_string(), Instant::now() + patient);
+        feed.hand
+            .arrive((0, place), Arrival { event, origin, attempt: 1, ticket: ticket(), until });
+    }
+    let come = feed.hand.next(Instant::now()).await.unwrap().unwrap();
+    assert_eq!(come.origin, "5");
+    assert_eq!(feed.hand.next(Instant::now()).await, Ok(None), "of what keys, nobody knows");
 }
