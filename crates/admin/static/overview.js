@@ -160,7 +160,7 @@ function sinkRow({ sink, durability, levels, findings, cause }) {
 }
 
 function found(findings) {
-  const most = 3;
+  const most = Number(pick("#sinks table").dataset.shown);
   const line = (...content) => {
     const p = document.createElement("p");
     p.append(...content);

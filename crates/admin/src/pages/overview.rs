@@ -25,6 +25,8 @@ struct OverviewPage {
     troubles: Vec<Trouble>,
     lanes: Vec<LaneRow>,
     sinks: Vec<SinkRow>,
+    /// How many findings of each are shown.
+    shown: usize,
     beats: Vec<BeatRow>,
 }
 
@@ -135,6 +137,7 @@ pub(crate) async fn page(
         troubles,
         lanes: app.pulse.lanes().iter().map(lane_row).collect(),
         sinks: app.pulse.sinks().iter().map(sink_row).collect(),
+        shown: SHOWN,
         beats: beats.rchunks(10).map(beat_row).collect(),
     };
     Ok((status, html(&page)?).into_response())
@@ -211,7 +214,7 @@ fn lane_row(lane: &LaneView) -> LaneRow {
 /// How full a disk may be before it is marked.
 const FULL: f64 = 0.8;
 
-/// How many findings of a destination are shown; `overview.js` shows as many.
+/// How many findings of a destination are shown.
 const SHOWN: usize = 3;
 
 fn sink_row(view: &SinkView) -> SinkRow {

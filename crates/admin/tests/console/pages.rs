@@ -58,6 +58,7 @@ async fn the_overview_shows_destinations_once_they_were_looked_at() {
         "<span class=\"detail\">is everysec</span>",
         "<span class=\"pill warn\">third</span>",
         "and 1 more: <code>postbox doctor</code>",
+        "data-shown=\"3\"",
     ] {
         assert!(page.contains(shown), "{shown}\n{page}");
     }
