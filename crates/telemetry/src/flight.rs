@@ -41,6 +41,12 @@ impl<K: Eq + Hash, V: Copy> Flight<K, V> {
         self.state().out.remove(key).map(|(_, value)| value)
     }
 
+    /// Tells whether anything is under way that still lasts.
+    pub(crate) fn any(&self) -> bool {
+        let now = Instant::now();
+        self.state().out.values().any(|(until, _)| *until > now)
+    }
+
     fn state(&self) -> MutexGuard<'_, State<K, V>> {
         self.0.lock().expect("nobody panics with it in hand")
     }
@@ -60,5 +66,8 @@ mod tests {
         assert!((0..5).all(|number| flight.get(&number) == Some(number)));
         assert!(flight.state().out.len() <= Flight::<i32, i32>::SMALL);
         assert_eq!((flight.take(&1), flight.take(&1)), (Some(1), None));
+        assert!(flight.any());
+        let _ = [0, 2, 3, 4].map(|number| flight.take(&number));
+        assert!(!flight.any(), "the others do not last");
     }
 }

@@ -4,6 +4,7 @@
 //! counts what passes; a consumer says what it took in. Nothing else in the house emits a metric.
 
 mod beats;
+mod doubt;
 mod flight;
 mod inbox;
 mod lanes;

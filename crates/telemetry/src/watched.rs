@@ -1,7 +1,6 @@
 //! A source and a sink that count what passes through them and change nothing.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -11,6 +10,7 @@ use event::{
 };
 use metrics::{counter, histogram};
 
+use crate::doubt::Doubt;
 use crate::flight::Flight;
 use crate::names;
 use crate::telemetry::Facts;
@@ -23,8 +23,7 @@ pub(crate) struct Lane {
     sink: String,
     claims: Flight<EventId, Claimed>,
     troubles: Troubles,
-    /// Whether the destination has answered a probe since it turned events away.
-    probed: AtomicBool,
+    doubt: Doubt,
 }
 
 /// What a settlement does not say any more of its claim.
@@ -37,8 +36,8 @@ struct Claimed {
 impl Lane {
     pub(crate) fn new(facts: Arc<Facts>, outbox: &str, sink: &str) -> Lane {
         let (outbox, sink) = (outbox.to_owned(), sink.to_owned());
-        let (troubles, probed) = (Troubles::default(), AtomicBool::new(false));
-        Lane { facts, outbox, sink, claims: Flight::new(), troubles, probed }
+        let (claims, troubles, doubt) = (Flight::new(), Troubles::default(), Doubt::default());
+        Lane { facts, outbox, sink, claims, troubles, doubt }
     }
 
     fn labels(&self) -> [(&'static str, String); 2] {
@@ -102,7 +101,10 @@ impl WatchedSource {
                     self.lane.tried_again(end.id, cause);
                 }
                 // It spent no attempt.
-                Outcome::Release { .. } => continue,
+                Outcome::Release { after } => {
+                    self.lane.doubt.put_back(*after, Instant::now());
+                    continue;
+                }
                 Outcome::Dead(cause) => {
                     dead += 1;
                     let labels = self.lane.with("code", cause.code.as_str());
@@ -129,7 +131,8 @@ impl Source for WatchedSource {
     async fn claim(&self, want: &Want) -> Result<Vec<Claim>, StoreError> {
         let started = Instant::now();
         let claims = self.source.claim(want).await.inspect_err(|error| self.lane.failed(error))?;
-        if claims.is_empty() && self.lane.probed.swap(false, Ordering::Relaxed) {
+        let is_idle = claims.is_empty() && claiming.is_alone() && !self.lane.claims.any();
+        if is_idle && self.lane.doubt.ends(started) {
             self.lane.state(LaneState::Running, None);
         }
         let stands_by = claims.is_empty() && self.source.stands_by();
@@ -144,7 +147,7 @@ impl Source for WatchedSource {
     }
 
     async fn settle(&self, ends: &[Settlement]) -> Result<Settled, StoreError> {
-        let started = Instant::now();
+        let (started, claiming) = (Instant::now(), self.lane.doubt.claiming());
         let settled = self.source.settle(ends).await;
         let settled = settled.inspect_err(|error| self.lane.failed(error))?;
         histogram!(names::SETTLE, &self.lane.labels()).record(started.elapsed());
@@ -216,7 +219,7 @@ impl Sink for WatchedSink {
             }
         }
         counter!(names::PUBLISHED, &labels).increment(published);
-        self.lane.probed.store(false, Ordering::Relaxed);
+        self.lane.doubt.probed(false);
         match down {
             Some(cause) => self.lane.state(LaneState::Resting, Some(cause)),
             None => self.lane.state(LaneState::Running, None),
@@ -224,11 +227,9 @@ impl Sink for WatchedSink {
         answers
     }
 
-    /// A destination may answer a probe and turn every event away. So it is back once it takes one
-    /// in, or once there is none left that could tell.
     async fn probe(&self) -> Result<(), Refusal> {
         let probed = self.sink.probe().await;
-        self.lane.probed.store(probed.is_ok(), Ordering::Relaxed);
+        self.lane.doubt.probed(probed.is_ok());
         probed
     }
 

@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use event::{
@@ -12,6 +12,7 @@ use event::{
     Refusal, Settled, Settlement, Shelf, Sink, Source, StoreError, Want,
 };
 use postbox_telemetry::Telemetry;
+use tokio::sync::Notify;
 
 /// Only the first of a process has the metrics page.
 static TELEMETRY: LazyLock<Telemetry> = LazyLock::new(Telemetry::install);
@@ -95,6 +96,88 @@ async fn a_destination_that_only_answers_probes_is_back_once_no_event_is_turned_
 }
 
 /// A database that is down, and has nothing when it is up.
+#[tokio::test]
+async fn a_destination_is_not_back_while_an_event_is_put_back_or_out_that_could_tell() {
+    let (source, sink) = TELEMETRY.watch("letters", "stock", Arc::new(Few::of(2)), Arc::new(Shop));
+    let want = Want { limit: 1, bytes: 1, lease: Duration::from_secs(60) };
+    let first = source.claim(&want).await.unwrap().remove(0);
+    let second = source.claim(&want).await.unwrap().remove(0);
+    let down = [Event::new("a", "T", "{}"), first.event.clone()];
+    sink.publish(&down).await;
+    let after = Duration::from_millis(30);
+    source.settle(&[first.end(Outcome::Release { after })]).await.unwrap();
+    let put_back = Instant::now();
+    sink.probe().await.unwrap();
+    while put_back.elapsed() < 7 * after {
+        assert_eq!(source.claim(&want).await, Ok(Vec::new()));
+        assert_eq!(state("letters"), LaneState::Resting, "the second is out");
+        tokio::task::yield_now().await;
+    }
+    source.settle(&[second.end(Outcome::Release { after })]).await.unwrap();
+    let put_back = Instant::now();
+    while state("letters") == LaneState::Resting {
+        assert_eq!(source.claim(&want).await, Ok(Vec::new()));
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(state("letters"), LaneState::Running);
+    assert!(put_back.elapsed() > after, "it was put back for so long");
+}
+
+#[tokio::test]
+async fn a_claim_that_got_nothing_beside_another_says_nothing_of_the_destination() {
+    let few = Arc::new(Few { held: Some(Notify::new()), ..Few::of(1) });
+    let (source, sink) = TELEMETRY.watch("cards", "stock", few.clone(), Arc::new(Shop));
+    let want = Want { limit: 1, bytes: 1, lease: Duration::from_secs(60) };
+    sink.publish(&["a", "b"].map(|topic| Event::new(topic, "T", "{}"))).await;
+    sink.probe().await.unwrap();
+    let beside = async {
+        assert_eq!(source.claim(&want).await, Ok(Vec::new()));
+        assert_eq!(state("cards"), LaneState::Resting, "the other may get what is left");
+        few.held.as_ref().unwrap().notify_one();
+    };
+    let (claims, ()) = tokio::join!(source.claim(&want), beside);
+    assert_eq!(claims.unwrap().len(), 1);
+    assert_eq!(source.claim(&want).await, Ok(Vec::new()));
+    assert_eq!(state("cards"), LaneState::Resting, "it is out");
+}
+
+/// A database that has so many events, and nothing after that. The answer that has the first of
+/// them may be held.
+struct Few {
+    left: AtomicUsize,
+    held: Option<Notify>,
+}
+
+impl Few {
+    fn of(left: usize) -> Few {
+        Few { left: AtomicUsize::new(left), held: None }
+    }
+}
+
+#[async_trait]
+impl Source for Few {
+    async fn claim(&self, want: &Want) -> Result<Vec<Claim>, StoreError> {
+        let less = |left: usize| left.checked_sub(1);
+        if self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_err() {
+            return Ok(Vec::new());
+        }
+        if let Some(held) = &self.held {
+            held.notified().await;
+        }
+        Rows.claim(want).await
+    }
+
+    async fn settle(&self, ends: &[Settlement]) -> Result<Settled, StoreError> {
+        Rows.settle(ends).await
+    }
+
+    async fn wait(&self, _: Duration) {}
+
+    async fn release(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
 struct Flaky(AtomicBool);
 
 #[async_trait]

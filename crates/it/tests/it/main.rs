@@ -20,6 +20,7 @@ mod pacing;
 mod promises;
 mod quickstart;
 mod ringing;
+mod resting;
 mod server;
 mod settings;
 mod shards;
