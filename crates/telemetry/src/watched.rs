@@ -129,7 +129,7 @@ impl WatchedSource {
 #[async_trait]
 impl Source for WatchedSource {
     async fn claim(&self, want: &Want) -> Result<Vec<Claim>, StoreError> {
-        let started = Instant::now();
+        let (started, claiming) = (Instant::now(), self.lane.doubt.claiming());
         let claims = self.source.claim(want).await.inspect_err(|error| self.lane.failed(error))?;
         let is_idle = claims.is_empty() && claiming.is_alone() && !self.lane.claims.any();
         if is_idle && self.lane.doubt.ends(started) {
@@ -147,7 +147,7 @@ impl Source for WatchedSource {
     }
 
     async fn settle(&self, ends: &[Settlement]) -> Result<Settled, StoreError> {
-        let (started, claiming) = (Instant::now(), self.lane.doubt.claiming());
+        let started = Instant::now();
         let settled = self.source.settle(ends).await;
         let settled = settled.inspect_err(|error| self.lane.failed(error))?;
         histogram!(names::SETTLE, &self.lane.labels()).record(started.elapsed());
