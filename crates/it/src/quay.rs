@@ -4,6 +4,7 @@
 mod berth;
 pub mod http;
 pub mod kafka;
+pub mod kafka_cluster;
 pub mod nats;
 pub mod rabbitmq;
 pub mod redis;

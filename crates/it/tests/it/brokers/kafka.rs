@@ -1,5 +1,6 @@
 //! Kafka keeps the promises of a sink and of a feed, on the real broker.
 
+mod cluster;
 mod disk;
 mod foreign;
 mod only;
