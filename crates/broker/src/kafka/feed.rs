@@ -9,6 +9,7 @@
 
 mod grave;
 mod member;
+mod trouble;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

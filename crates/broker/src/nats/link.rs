@@ -23,6 +23,8 @@ use crate::percent;
 const NOWHERE: &str = "nats://127.0.0.1:0";
 /// Publishes under way at the most; far more than any sink has.
 const AT_ONCE: usize = 1 << 14;
+/// What to do where nobody is let in.
+const LET_IN: &str = "correct the user and the password in `url`, `token` or `credentials`";
 /// For how long a failed try stands for those that come right after it.
 const FRESH: Duration = Duration::from_millis(250);
 
@@ -115,14 +117,11 @@ impl Link {
         let connecting = options.connect(self.servers.clone());
         let connected = timeout(self.patience, connecting).await;
         let late = |_| Cause::new(Code::SinkDown, format_args!("{host}: nobody answers"));
-        let client = connected.map_err(late)?.map_err(|error| {
-            let code = match error.kind() {
-                ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
-                    Code::AuthRefused
-                }
-                _ => Code::SinkDown,
-            };
-            Cause::new(code, format_args!("{host}: {error}"))
+        let client = connected.map_err(late)?.map_err(|error| match error.kind() {
+            ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
+                Cause::new(Code::AuthRefused, format_args!("{host}: {error}: {LET_IN}"))
+            }
+            _ => Cause::new(Code::SinkDown, format_args!("{host}: {error}")),
         })?;
         let nowhere: ServerAddr = NOWHERE.parse().expect("an address is an address");
         let only_once = client.set_server_pool(vec![nowhere]).await;

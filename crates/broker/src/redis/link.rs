@@ -11,6 +11,8 @@ use tokio::time::{Instant, timeout};
 
 use super::refusal;
 
+/// What is wrong where nobody is let in, and what to do.
+const LET_IN: &str = "it does not let this user in with this password; correct both in `url`";
 /// For how long a failed try stands for those that come right after it.
 const FRESH: Duration = Duration::from_millis(250);
 /// The largest value that a server takes, unless it says otherwise.
@@ -102,9 +104,7 @@ impl Link {
         };
         match timeout(self.patience, connecting).await {
             Ok(Ok(connection)) => Ok(connection),
-            Ok(Err(error)) if is_auth(&error) => {
-                Err(down(Code::AuthRefused, &"it does not let this user in with this password"))
-            }
+            Ok(Err(error)) if is_auth(&error) => Err(down(Code::AuthRefused, &LET_IN)),
             Ok(Err(error)) => Err(down(Code::SinkDown, &refusal::plain(&error))),
             Err(_) => Err(down(Code::SinkDown, &"nobody answers")),
         }

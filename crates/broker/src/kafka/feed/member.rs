@@ -1,7 +1,7 @@
 //! The thread of a feed: it polls, tells the group what is ended, and goes along with rebalances.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,18 +10,18 @@ use rdkafka::ClientConfig;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
-use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::message::{BorrowedMessage, Message, OwnedMessage};
 use rdkafka::statistics::{Broker, Statistics};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use tokio::sync::oneshot;
 
+use super::trouble::{Said, judge};
 use super::{Place, Shared};
 use crate::kafka::access::Cluster;
 use crate::kafka::live::setting;
 use crate::kafka::marks::Mark;
 use crate::kafka::part::Part;
-use crate::kafka::refusal::refusal;
 use crate::manner::Subscription;
 
 /// How long a poll waits for something; acks are told to the group at least that often.
@@ -30,6 +30,8 @@ const POLL: Duration = Duration::from_millis(50);
 const GATHER: Duration = Duration::from_millis(20);
 /// How long to rest before the group is joined anew.
 const REST: Duration = Duration::from_secs(1);
+/// What the library says before the name of a topic that is not there, or not for us.
+const MISSING: &str = "Subscribed topic not available: ";
 /// How often the library says which brokers it knows, in milliseconds.
 const KNOWN: &str = "5000";
 /// How many times as many as may be in hand may wait in each partition, and how many at the least:
@@ -86,7 +88,7 @@ fn run(shared: &Arc<Shared>, config: &ClientConfig, subscription: &Subscription)
             return thread::sleep(REST);
         }
     };
-    let (mut told, mut paused) = (Instant::now(), Vec::new());
+    let (mut told, mut paused, mut said) = (Instant::now(), Vec::new(), Said::default());
     while !closed(shared) && !consumer.context().is_astray() {
         let mut full = false;
         match consumer.poll(POLL) {
@@ -97,8 +99,10 @@ fn run(shared: &Arc<Shared>, config: &ClientConfig, subscription: &Subscription)
                 break;
             }
             Some(Err(error)) => {
-                if let Some(code) = error.rdkafka_error_code().filter(|code| is_trouble(*code)) {
-                    trouble(shared, judge(code, subscription));
+                let (code, wants) =
+                    (error.rdkafka_error_code(), consumer.context().at(subscription));
+                if let Some(refusal) = code.and_then(|code| said.hear(code, &wants)) {
+                    trouble(shared, refusal);
                 }
             }
         }
@@ -211,38 +215,6 @@ fn trouble(shared: &Shared, refusal: Refusal) {
     shared.ready.notify_waiters();
 }
 
-/// Tells whether a person should know. What the library mends by itself is left out.
-fn is_trouble(code: RDKafkaErrorCode) -> bool {
-    matches!(
-        code,
-        RDKafkaErrorCode::AllBrokersDown
-            | RDKafkaErrorCode::Authentication
-            | RDKafkaErrorCode::SaslAuthenticationFailed
-            | RDKafkaErrorCode::UnsupportedSASLMechanism
-            | RDKafkaErrorCode::ClusterAuthorizationFailed
-            | RDKafkaErrorCode::TopicAuthorizationFailed
-            | RDKafkaErrorCode::GroupAuthorizationFailed
-            | RDKafkaErrorCode::UnknownTopicOrPartition
-            | RDKafkaErrorCode::InconsistentGroupProtocol
-    )
-}
-
-/// A feed offers nothing, so nothing of it may have arrived.
-fn judge(code: RDKafkaErrorCode, subscription: &Subscription) -> Refusal {
-    let Subscription { group, topics, .. } = subscription;
-    let what = format!("group {group} of {}", topics.join(", "));
-    match refusal(code, &what) {
-        Refusal::Unknown(_) => {
-            let told = match code {
-                RDKafkaErrorCode::GroupAuthorizationFailed => Code::AuthRefused,
-                _ => Code::SinkDown,
-            };
-            Refusal::Down(Cause::new(told, format_args!("{what}: {code}")))
-        }
-        refusal => refusal,
-    }
-}
-
 /// Returns how long a member may be silent: no less than 6 s, as brokers usually want it.
 fn session(subscription: &Subscription) -> Duration {
     subscription.lease.clamp(Duration::from_secs(6), Duration::from_secs(45))
@@ -281,11 +253,21 @@ struct Context {
     shared: Arc<Shared>,
     timeout: Duration,
     astray: AtomicBool,
+    /// What the library said with its last error.
+    reason: Mutex<String>,
 }
 
 impl Context {
     fn new(shared: Arc<Shared>, timeout: Duration) -> Context {
-        Context { shared, timeout, astray: AtomicBool::new(false) }
+        Context { shared, timeout, astray: AtomicBool::new(false), reason: Mutex::default() }
+    }
+
+    /// Returns the part of what is wanted that the last error is about: one topic, or all.
+    fn at(&self, wants: &Subscription) -> Subscription {
+        let reason = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
+        let is = |topic: &&String| reason.starts_with(&format!("{MISSING}{topic}: "));
+        let one = wants.topics.iter().find(is).map(|topic| vec![topic.clone()]);
+        Subscription { topics: one.unwrap_or_else(|| wants.topics.clone()), ..wants.clone() }
     }
 
     /// Tells whether the library has forgotten every broker and asks nobody any more. A cluster
@@ -308,8 +290,10 @@ impl ClientContext for Context {
         }
     }
 
-    // The poll returns it too.
-    fn error(&self, _: KafkaError, _: &str) {}
+    // The poll returns it too, but not the reason.
+    fn error(&self, _: KafkaError, reason: &str) {
+        reason.clone_into(&mut self.reason.lock().unwrap_or_else(PoisonError::into_inner));
+    }
 }
 
 impl ConsumerContext for Context {
@@ -377,6 +361,19 @@ mod tests {
         }
         context.stats(knows(&["logical", "internal"]));
         assert!(context.is_astray());
+    }
+
+    #[test]
+    fn an_error_is_about_the_topic_that_it_names_or_about_all() {
+        let context = Context::new(Arc::new(Shared::new(1)), Duration::ZERO);
+        let wants = Subscription::new("g", &["order", "order.paid", "bill"]);
+        let about = |reason: &str| {
+            context.error(KafkaError::Canceled, reason);
+            context.at(&wants).topics
+        };
+        let reason = "Subscribed topic not available: order.paid: Broker: Unknown topic";
+        assert_eq!(about(reason), ["order.paid"]);
+        assert_eq!(about("3/3 brokers are down"), wants.topics);
     }
 
     #[test]
