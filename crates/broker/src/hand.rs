@@ -271,6 +271,7 @@ impl<P: Ord + Clone + Eq + Hash, T: Clone> Hand<P, T> {
     }
 
     /// Somebody else has it: nobody here may end it any more.
+    #[cfg(any(feature = "redis", test))]
     pub(crate) fn lost(&self, place: &P) {
         let mut state = self.state();
         let until = Instant::now() + self.lease * 2;

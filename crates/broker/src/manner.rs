@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use event::{Event, Pattern, Topics};
+use event::{Event, Topics};
 use tokio_util::sync::CancellationToken;
 
 use crate::gate::Gates;
-use crate::keyed::Until;
 
 /// How a sink publishes.
 #[derive(Clone, Debug)]
@@ -42,8 +41,9 @@ impl Manner {
     }
 
     /// Returns until when a batch is offered.
-    pub(crate) fn until(&self) -> Until {
-        Until { patience: self.timeout, stop: self.stop.clone() }
+    #[cfg(any(feature = "nats", feature = "rabbitmq", feature = "redis", feature = "rocketmq"))]
+    pub(crate) fn until(&self) -> crate::keyed::Until {
+        crate::keyed::Until { patience: self.timeout, stop: self.stop.clone() }
     }
 }
 
@@ -75,6 +75,13 @@ impl Naming {
 
     /// Returns what stands before and behind the topic, if that is all that the name is made of: so
     /// the topic can be read from it.
+    #[cfg(any(
+        feature = "kafka",
+        feature = "nats",
+        feature = "rabbitmq",
+        feature = "redis",
+        feature = "rocketmq"
+    ))]
     pub(crate) fn around(&self) -> Option<(&str, &str)> {
         let (before, behind) = self.0.split_once("{topic}")?;
         let plain = |text: &str| !text.contains('{');
@@ -82,7 +89,14 @@ impl Naming {
     }
 
     /// Returns the names that topics of a pattern can get, of whatever type.
-    pub(crate) fn pattern(&self, topics: &Pattern) -> Pattern {
+    #[cfg(any(
+        feature = "kafka",
+        feature = "nats",
+        feature = "rabbitmq",
+        feature = "redis",
+        feature = "rocketmq"
+    ))]
+    pub(crate) fn pattern(&self, topics: &event::Pattern) -> event::Pattern {
         let text = self.0.replace("{type}", "*").replace("{topic}", &topics.to_string());
         text.parse().expect("a name that is no pattern was refused")
     }
