@@ -1,7 +1,7 @@
 //! What brokers said lately of events that they have, and do not keep as safely as they are set to.
 //!
-//! Another broker may keep all of its own meanwhile, so a receipt is no end of it: only time is. But
-//! however seldom somebody looks, each is told once.
+//! Another broker may keep all of its own meanwhile, so a receipt is no end of it: only time is.
+//! But however seldom somebody looks, each is told once.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
