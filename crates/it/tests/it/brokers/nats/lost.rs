@@ -1,6 +1,6 @@
 //! What JetStream counts as handed out and nobody has: nothing newer of its key goes before it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::jetstream::Message;
 use async_nats::jetstream::consumer::PullConsumer;
@@ -59,11 +59,19 @@ async fn what_a_feed_had_that_died_goes_before_what_is_newer_of_its_key_and_no_o
     let (lost, follower) = ([paid(&topic), paid(&topic)], paid(&topic));
     let other = paid(&topic).key("another");
     put(&quay, &lost).await;
+    let taken = Instant::now();
     assert_eq!(elsewhere(&quay, &topic, 2).await.len(), 2);
     put(&quay, &[follower.clone(), other.clone()]).await;
     let feed = quay.feed(of(&topic)).await.unwrap();
-    assert_eq!(takes(&*feed).await, other.id);
-    let come = [takes(&*feed).await, takes(&*feed).await, takes(&*feed).await];
+    let mut come = vec![takes(&*feed).await];
+    // On a busy machine what was lost may be due before this feed has joined.
+    if taken.elapsed() < LEASE {
+        assert_eq!(come, [other.id]);
+    }
+    for _ in 0..3 {
+        come.push(takes(&*feed).await);
+    }
+    come.retain(|id| *id != other.id);
     assert_eq!(come, [lost[0].id, lost[1].id, follower.id]);
 }
 
