@@ -45,6 +45,7 @@ const GIVEN: &str = "DISCARD ALL, broker_message_id, \
 const THEIRS: &[&str] = &[
     "alternatives",
     "kafka",
+    "kafka_cluster",
     "nats",
     "rabbitmq",
     "redis",
