@@ -11,7 +11,11 @@ use crate::whole::MAKE;
 /// 1467 is MariaDB's word for any of them where a row is to get its number. 1615 met a table that
 /// was changed, or pushed out of the server's cache, just then.
 pub(super) fn yields(error: &sqlx::Error) -> bool {
-    matches!(number(error), Some(1213 | 1020 | 1205 | 1412 | 1467 | 1615))
+    number(error).is_some_and(gives_way)
+}
+
+fn gives_way(number: u16) -> bool {
+    matches!(number, 1213 | 1020 | 1205 | 1412 | 1467 | 1615)
 }
 
 /// Returns the number of an error of the server's.
@@ -144,6 +148,20 @@ mod tests {
         }
         let said = verdict(1044, "Access denied to database 'ordres'").to_string();
         assert!(said.contains("check the database's name") && !said.contains("password"), "{said}");
+    }
+
+    #[test]
+    fn what_met_another_is_done_again_and_nothing_else() {
+        for number in [1213, 1020, 1205, 1412, 1467, 1615] {
+            assert!(gives_way(number), "{number}");
+            // Once it was done again in vain, it may still be asked for.
+            assert!(matches!(verdict(number, ""), StoreError::Down(_)), "{number}");
+        }
+        // A duplicate, a server that stops or only reads, one that is full, a time limit, a word.
+        for number in [1062, 1053, 1290, 1836, 1040, 3024, 1969, 3572, 1317, 2013, 1064, 1146] {
+            assert!(!gives_way(number), "{number}");
+        }
+        assert!(!yields(&sqlx::Error::PoolTimedOut), "the server said nothing");
     }
 
     #[test]

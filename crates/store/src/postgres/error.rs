@@ -8,7 +8,11 @@ use crate::whole::MAKE;
 /// Tells whether the same work may succeed at once: it met another's, and one had to yield.
 pub(super) fn yields(error: &sqlx::Error) -> bool {
     let sqlx::Error::Database(error) = error else { return false };
-    matches!(error.code().as_deref(), Some("40001" | "40P01"))
+    error.code().is_some_and(|state| gives_way(&state))
+}
+
+fn gives_way(state: &str) -> bool {
+    matches!(state, "40001" | "40P01")
 }
 
 /// Tells whether the server gave up a lone statement: what is worse than an error ends the session,
@@ -99,6 +103,21 @@ mod tests {
         assert!(old.to_string().contains("PostgreSQL 13 or newer"), "{old}");
         let other = verdict("08P01", "invalid frontend word");
         assert!(matches!(&other, StoreError::Down(_)), "{other}");
+    }
+
+    #[test]
+    fn what_met_another_is_done_again_and_nothing_else() {
+        for state in ["40001", "40P01"] {
+            assert!(gives_way(state), "{state}");
+            // Once it was done again in vain, it may still be asked for.
+            assert!(matches!(verdict(state, ""), StoreError::Down(_)), "{state}");
+        }
+        // A commit of which nobody knows, a duplicate, a lock or a time limit, an aborted
+        // transaction, a standby, a server that stops.
+        for state in ["40003", "23505", "55P03", "57014", "25P02", "25006", "57P01", "08006"] {
+            assert!(!gives_way(state), "{state}");
+        }
+        assert!(!yields(&sqlx::Error::PoolTimedOut), "the server said nothing");
     }
 
     #[test]
