@@ -28,10 +28,12 @@ macro_rules! servers {
 }
 
 mod accounts;
+mod alphabets;
 mod apart;
 mod application;
 mod backlog;
 mod beside;
+mod callers;
 mod competing;
 mod doubted;
 mod failed;
@@ -45,10 +47,12 @@ mod opened;
 mod ordered;
 mod plans;
 mod refusals;
+mod shape;
 mod sharing;
 mod unnamed;
 mod upkeep;
 mod view;
+mod yielding;
 
 mod memory {
     it::contract!(it::ground::memory);
