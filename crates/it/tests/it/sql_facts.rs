@@ -5,6 +5,7 @@
 
 #[macro_use]
 mod each;
+mod failover;
 mod home;
 mod mysql;
 mod postgres;

@@ -8,12 +8,17 @@ use crate::sql_facts::home::{Home, Session, number};
 facts!(on_the_mysql_family: [
     an_open_preempt_at_repeatable_read_makes_producers_wait_until_they_fail,
     an_open_preempt_at_read_committed_lets_producers_put,
+    an_open_preempt_of_a_few_rows_at_repeatable_read_makes_producers_wait_as_well,
+    an_open_preempt_of_a_few_rows_at_read_committed_lets_producers_put,
     after_a_duplicate_repeatable_read_does_not_see_the_row_and_read_committed_does,
 ]);
 
 facts!(with_skip_locked: [
     an_open_claim_at_repeatable_read_makes_producers_wait_until_they_fail,
     an_open_claim_at_read_committed_lets_producers_put,
+    an_open_claim_of_a_few_rows_at_repeatable_read_makes_producers_wait_as_well,
+    an_open_claim_of_a_few_rows_at_read_committed_lets_producers_put,
+    an_open_claim_of_a_full_table_lets_producers_put_at_any_isolation,
 ]);
 
 facts!(on_mysql: [the_isolation_is_called_transaction_isolation]);
@@ -27,7 +32,15 @@ const CLAIM: &str = "SELECT seq FROM queue WHERE seq > 0 ORDER BY seq LIMIT 10
 /// Opens a claim on an empty table, puts an event from another session, and returns what that was
 /// answered.
 async fn put_beside(home: &Home, claim: &str, isolation: &str) -> Result<u16> {
+    put_beside_rows(home, claim, isolation, 0).await
+}
+
+/// Does so on a table that has some rows. A claim takes ten at the most.
+async fn put_beside_rows(home: &Home, claim: &str, isolation: &str, rows: usize) -> Result<u16> {
     let mut claimer = table(home).await?;
+    for _ in 0..rows {
+        claimer.run("INSERT INTO queue (owner) VALUES (0)").await?;
+    }
     claimer.run(format!("SET SESSION TRANSACTION ISOLATION LEVEL {isolation}")).await?;
     claimer.run("BEGIN").await?;
     claimer.run(claim).await?;
@@ -68,6 +81,46 @@ async fn an_open_claim_at_repeatable_read_makes_producers_wait_until_they_fail(
 /// Rule: the same.
 async fn an_open_claim_at_read_committed_lets_producers_put(home: &Home) -> Result<()> {
     assert_eq!(put_beside(home, CLAIM, "READ COMMITTED").await?, 0);
+    Ok(())
+}
+
+/// Rule: the same; a claim that takes all there is goes on to the end, where the next row goes.
+async fn an_open_preempt_of_a_few_rows_at_repeatable_read_makes_producers_wait_as_well(
+    home: &Home,
+) -> Result<()> {
+    assert_eq!(put_beside_rows(home, PREEMPT, "REPEATABLE READ", 3).await?, 1205);
+    Ok(())
+}
+
+/// Rule: the same.
+async fn an_open_preempt_of_a_few_rows_at_read_committed_lets_producers_put(
+    home: &Home,
+) -> Result<()> {
+    assert_eq!(put_beside_rows(home, PREEMPT, "READ COMMITTED", 3).await?, 0);
+    Ok(())
+}
+
+/// Rule: the same.
+async fn an_open_claim_of_a_few_rows_at_repeatable_read_makes_producers_wait_as_well(
+    home: &Home,
+) -> Result<()> {
+    assert_eq!(put_beside_rows(home, CLAIM, "REPEATABLE READ", 3).await?, 1205);
+    Ok(())
+}
+
+/// Rule: the same.
+async fn an_open_claim_of_a_few_rows_at_read_committed_lets_producers_put(
+    home: &Home,
+) -> Result<()> {
+    assert_eq!(put_beside_rows(home, CLAIM, "READ COMMITTED", 3).await?, 0);
+    Ok(())
+}
+
+/// Rule: none; it tells why nobody meets this while there is much to do.
+async fn an_open_claim_of_a_full_table_lets_producers_put_at_any_isolation(
+    home: &Home,
+) -> Result<()> {
+    assert_eq!(put_beside_rows(home, CLAIM, "REPEATABLE READ", 30).await?, 0);
     Ok(())
 }
 

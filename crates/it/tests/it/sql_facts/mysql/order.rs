@@ -6,11 +6,12 @@ use crate::sql_facts::home::{Home, until};
 
 facts!(on_the_mysql_family: [
     a_cursor_over_auto_increment_loses_the_row_that_commits_late,
-    a_prepared_transaction_outlives_its_session_and_stays_in_sight,
+    a_row_of_a_prepared_transaction_outlives_its_session_and_a_dirty_read_shows_it,
     an_insert_select_reserves_numbers_for_rows_that_it_puts_later,
 ]);
 
-/// Rule: rows are claimed by being there; a floor moves only past what can no longer appear.
+/// Rule: a cursor is no more than where a look begins; a look asks for the missing numbers below
+/// it, down to the floor.
 async fn a_cursor_over_auto_increment_loses_the_row_that_commits_late(home: &Home) -> Result<()> {
     let (mut late, mut reader) = (home.mysql().await?, home.mysql().await?);
     late.run("CREATE TABLE event (seq BIGINT PRIMARY KEY AUTO_INCREMENT, n INT)").await?;
@@ -26,23 +27,28 @@ async fn a_cursor_over_auto_increment_loses_the_row_that_commits_late(home: &Hom
     Ok(())
 }
 
-/// Rule: the floor waits for every transaction in `innodb_trx`, whether it has a session or not.
-async fn a_prepared_transaction_outlives_its_session_and_stays_in_sight(home: &Home) -> Result<()> {
+/// Rule: the floor rises only to numbers whose rows have had two seconds to be in the table, and
+/// by a read of uncommitted rows: those that it shows and nobody has looked at are looked for below
+/// the floor, until they are committed or gone.
+async fn a_row_of_a_prepared_transaction_outlives_its_session_and_a_dirty_read_shows_it(
+    home: &Home,
+) -> Result<()> {
     let (mut late, mut observer) = (home.mysql().await?, home.mysql().await?);
     late.run("CREATE TABLE event (seq BIGINT PRIMARY KEY AUTO_INCREMENT, n INT)").await?;
     let name = late.one::<String>("SELECT DATABASE()").await?;
     late.run(format!("XA START '{name}'; INSERT INTO event (n) VALUES (1)")).await?;
     let session = late.id().await?;
-    let transaction = observer.transaction_of(session).await?.context("none is open")?;
+    observer.transaction_of(session).await?.context("none is open")?;
     late.run(format!("XA END '{name}'; XA PREPARE '{name}'")).await?;
     late.close().await?;
     until(async || Ok(observer.transaction_of(session).await?.is_none())).await?;
-    let in_sight = format!(
-        "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_id = '{transaction}'"
-    );
-    assert_eq!(observer.one::<i64>(in_sight).await?, 1);
-    observer.run(format!("XA COMMIT '{name}'")).await?;
-    assert_eq!(observer.one::<i64>("SELECT COUNT(*) FROM event").await?, 1);
+    let numbers = "SELECT seq FROM event";
+    for (isolation, shown) in [("READ COMMITTED", &[][..]), ("READ UNCOMMITTED", &[1][..])] {
+        observer.run(format!("SET SESSION TRANSACTION ISOLATION LEVEL {isolation}")).await?;
+        assert_eq!(observer.all::<i64>(numbers).await?, shown, "{isolation}");
+    }
+    observer.run(format!("XA ROLLBACK '{name}'")).await?;
+    assert_eq!(observer.all::<i64>(numbers).await?, [0; 0], "and not when it is gone");
     Ok(())
 }
 

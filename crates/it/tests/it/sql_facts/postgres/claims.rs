@@ -8,6 +8,7 @@ use sqlx::Postgres;
 facts!(on_postgres: [
     a_limit_in_a_subquery_claims_more_than_the_limit_under_a_nested_loop,
     a_materialized_claim_keeps_its_limit_under_the_same_plan,
+    a_claim_that_sorts_opens_no_more_rows_than_it_takes,
     claims_that_skip_split_a_key_between_two_claimers,
     a_claim_at_repeatable_read_fails_when_it_meets_another,
     an_update_that_waited_judges_the_row_again,
@@ -51,6 +52,22 @@ async fn a_materialized_claim_keeps_its_limit_under_the_same_plan(home: &Home) -
     let mut claimed = session.all::<i32>(claim).await?;
     claimed.sort_unstable();
     assert_eq!(claimed, [1, 2]);
+    Ok(())
+}
+
+/// Rule: none; it tells that a claim may sort here, and nowhere in the MySQL family.
+async fn a_claim_that_sorts_opens_no_more_rows_than_it_takes(home: &Home) -> Result<()> {
+    let (mut one, mut other) = (queue(home, 200).await?, home.postgres().await?);
+    let claim = "SELECT id FROM queue WHERE owner IN (0, 1) ORDER BY key DESC, id LIMIT 10
+        FOR UPDATE SKIP LOCKED";
+    let plan = one.all::<String>(format!("EXPLAIN {claim}")).await?.concat();
+    assert!(plan.contains("Sort Key: key DESC, id"), "{plan}");
+    one.run("BEGIN").await?;
+    assert_eq!(one.all::<i32>(claim).await?.len(), 10);
+    assert_eq!(other.all::<i32>(claim).await?.len(), 10, "190 rows are due");
+    other.run("BEGIN").await?;
+    let rest = "SELECT id FROM queue FOR UPDATE SKIP LOCKED";
+    assert_eq!(other.all::<i32>(rest).await?.len(), 190, "all others are free");
     Ok(())
 }
 

@@ -9,18 +9,14 @@ use crate::sql_facts::home::{Home, Session, until};
 
 facts!(on_postgres: [
     a_cursor_over_a_sequence_loses_the_row_that_commits_late,
-    the_horizon_of_the_snapshot_waits_for_the_row_that_commits_late,
-    the_horizon_of_the_snapshot_waits_for_a_prepared_transaction,
+    a_snapshot_names_whoever_is_open_until_he_commits,
+    a_snapshot_names_a_prepared_transaction_until_it_is_committed,
     a_snapshot_lists_no_running_transaction_above_the_newest_that_has_ended,
     the_age_of_a_transaction_tells_nothing_once_this_one_has_begun,
     whoever_may_draw_from_a_sequence_may_see_what_was_drawn,
 ]);
 
 const PUT: &str = "INSERT INTO event DEFAULT VALUES";
-
-/// Reads what lies before the horizon.
-const SETTLED: &str = "SELECT seq FROM event
-    WHERE tx < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY seq";
 
 /// Opens a table of events and leaves the first of two transactions open.
 async fn late(home: &Home) -> Result<(Session<Postgres>, Session<Postgres>)> {
@@ -34,7 +30,8 @@ async fn late(home: &Home) -> Result<(Session<Postgres>, Session<Postgres>)> {
     Ok((late, early))
 }
 
-/// Rule: rows are claimed by being there; a floor moves only past what can no longer appear.
+/// Rule: a cursor is no more than where a look begins; a look goes back for whoever was open at an
+/// earlier one.
 async fn a_cursor_over_a_sequence_loses_the_row_that_commits_late(home: &Home) -> Result<()> {
     let (mut late, mut reader) = late(home).await?;
     let cursor = reader.one::<i64>("SELECT max(seq) FROM event").await?;
@@ -46,26 +43,41 @@ async fn a_cursor_over_a_sequence_loses_the_row_that_commits_late(home: &Home) -
     Ok(())
 }
 
-/// Rule: the floor follows `pg_snapshot_xmin`.
-async fn the_horizon_of_the_snapshot_waits_for_the_row_that_commits_late(
-    home: &Home,
-) -> Result<()> {
-    let (mut late, mut reader) = late(home).await?;
-    assert_eq!(reader.all::<i64>(SETTLED).await?, [0; 0]);
-    late.run("COMMIT").await?;
-    // Any transaction of any database holds the horizon back, so it may take a while.
-    until(async || Ok(reader.all::<i64>(SETTLED).await? == [1, 2])).await
+/// Tells whether a snapshot has seen the end of a transaction, by what the store reads of it.
+async fn has_ended(reader: &mut Session<Postgres>, late: i64) -> sqlx::Result<bool> {
+    let ended = format!(
+        "SELECT {late} < pg_snapshot_xmax(now)::text::bigint \
+         AND {late} NOT IN (SELECT pg_snapshot_xip(now)::text::bigint) \
+         FROM (SELECT pg_current_snapshot() AS now) AS asked"
+    );
+    reader.one(ended).await
 }
 
-/// Rule: the same.
-async fn the_horizon_of_the_snapshot_waits_for_a_prepared_transaction(home: &Home) -> Result<()> {
+/// Rule: whoever was open at a look is waited for. Once a snapshot shows his end, the next look
+/// goes back to above where the reading stood before he was first seen.
+async fn a_snapshot_names_whoever_is_open_until_he_commits(home: &Home) -> Result<()> {
     let (mut late, mut reader) = late(home).await?;
+    let number = late.one::<i64>("SELECT pg_current_xact_id()::text::bigint").await?;
+    assert!(!has_ended(&mut reader, number).await?);
+    assert_eq!(reader.all::<i64>("SELECT seq FROM event").await?, [2]);
+    late.run("COMMIT").await?;
+    assert!(has_ended(&mut reader, number).await?);
+    assert_eq!(reader.all::<i64>("SELECT seq FROM event ORDER BY seq").await?, [1, 2]);
+    Ok(())
+}
+
+/// Rule: the same, whether he has a session or not.
+async fn a_snapshot_names_a_prepared_transaction_until_it_is_committed(home: &Home) -> Result<()> {
+    let (mut late, mut reader) = late(home).await?;
+    let number = late.one::<i64>("SELECT pg_current_xact_id()::text::bigint").await?;
     let name = reader.one::<String>("SELECT current_database()::text").await?;
     late.run(format!("PREPARE TRANSACTION '{name}'")).await?;
     late.close().await?;
-    assert_eq!(reader.all::<i64>(SETTLED).await?, [0; 0]);
+    assert!(!has_ended(&mut reader, number).await?);
     reader.run(format!("COMMIT PREPARED '{name}'")).await?;
-    until(async || Ok(reader.all::<i64>(SETTLED).await? == [1, 2])).await
+    assert!(has_ended(&mut reader, number).await?);
+    assert_eq!(reader.all::<i64>("SELECT seq FROM event ORDER BY seq").await?, [1, 2]);
+    Ok(())
 }
 
 /// What would be the next transaction: this one has not begun, so it is nobody's.
