@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
 use async_trait::async_trait;
-use event::Event;
+use event::{Event, EventId};
 use futures_util::future::LocalBoxFuture;
 use sqlx::{Connection, SqliteConnection};
 use store::{Memory, Outbox, Setup, Strategy};
@@ -53,6 +53,10 @@ pub trait Ground: Send + Sync {
     async fn put_and_roll_back(&self, event: &Event) -> Result<()>;
     /// Opens a transaction that is none of the outbox's, where relays see who is open.
     async fn elsewhere(&self) -> Option<Session> {
+        None
+    }
+    /// Reads status, attempts and last error of a group's memory, where that is a table.
+    async fn remembered(&self, _group: &str, _id: EventId) -> Option<String> {
         None
     }
     /// Leaves the ground to another test, once nothing is at work on it.
@@ -168,6 +172,14 @@ impl Ground for SqliteGround {
         connection.close().await?;
         Ok(())
     }
+
+    async fn remembered(&self, group: &str, id: EventId) -> Option<String> {
+        let mut connection = SqliteConnection::connect(&self.url).await.expect("the file opens");
+        let read = "SELECT status || ' ' || attempts || ' ' || COALESCE(last_error, '-') \
+                    FROM outbox_inbox WHERE group_name = ? AND event_id = ?";
+        let read = sqlx::query_scalar(read).bind(group).bind(id.to_string());
+        Some(read.fetch_one(&mut connection).await.expect("it is remembered"))
+    }
 }
 
 /// Makes grounds of new tables on servers.
@@ -189,7 +201,9 @@ servers! {
     postgres_18 "postgres-18" 16 Own,
     postgres_18_unshared "postgres-18" 1 Own,
     postgres_18_skip_locked "postgres-18" 16 SkipLocked,
+    postgres_18_skip_locked_unshared "postgres-18" 1 SkipLocked,
     postgres_18_cas "postgres-18" 16 Cas,
+    postgres_18_cas_unshared "postgres-18" 1 Cas,
     postgres_skip_locked "postgres" 16 SkipLocked,
     postgres_skip_locked_unshared "postgres" 1 SkipLocked,
     postgres_cas "postgres" 16 Cas,
@@ -320,6 +334,18 @@ impl Ground for ServerGround {
         session.run("ROLLBACK").await?;
         session.close().await?;
         Ok(())
+    }
+
+    async fn remembered(&self, group: &str, id: EventId) -> Option<String> {
+        let Setup { url, table, .. } = &self.setup;
+        let mut session = Session::open(url).await.expect("the server answers");
+        let read = format!(
+            "SELECT CONCAT(status, ' ', attempts, ' ', COALESCE(last_error, '-')) \
+             FROM {table}_inbox WHERE group_name = '{group}' AND event_id = '{id}'"
+        );
+        let told = session.texts(read, 0).await.expect("the server answers").pop();
+        session.close().await.expect("the session ends");
+        Some(told.expect("it is remembered"))
     }
 
     async fn elsewhere(&self) -> Option<Session> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use event::{Begun, EventId, Fence, Inbox, InboxEnd};
+use event::{Begun, Cause, Code, EventId, Fence, Inbox, InboxEnd};
 
 use crate::ground::Ground;
 use crate::suite::act::{LEASE, MILLI, cause};
@@ -102,19 +102,33 @@ pub async fn a_late_finish_changes_nothing(ground: &dyn Ground) {
     assert!(!finish(&one, "stock", stranger, new).await, "it was never begun");
 }
 
-/// A failure frees the event at once, for whoever asks next.
+/// A failure frees the event at once, for whoever asks next. Where the memory is a table, that
+/// counts how often somebody worked on it, and tells what went wrong at last.
 pub async fn a_failure_may_be_tried_again(ground: &dyn Ground) {
     let (one, id) = (open(ground).await, EventId::new());
+    let told = async |wanted: String| {
+        let told = ground.remembered("stock", id).await;
+        assert!(told.is_none() || told == Some(wanted.clone()), "{told:?}, and not {wanted}");
+    };
     let mut last = Fence::default();
-    for _ in 0..3 {
+    for attempt in 1..=3 {
         let fence = go(&one, "stock", id).await;
         assert!(fence > last);
-        assert!(end(&one, "stock", id, fence, InboxEnd::Failed(cause())).await);
+        let before = if attempt == 1 { "-".to_owned() } else { went_wrong(attempt - 1) };
+        told(format!("PROCESSING {attempt} {before}")).await;
+        let failed = InboxEnd::Failed(Cause::new(Code::SinkRefused, format!("at {attempt}")));
+        assert!(end(&one, "stock", id, fence, failed).await);
+        told(format!("FAILED {attempt} {}", went_wrong(attempt))).await;
         assert!(!finish(&one, "stock", id, fence).await, "a failure ended this work");
         last = fence;
     }
     let fence = go(&one, "stock", id).await;
     assert!(finish(&one, "stock", id, fence).await);
+    told("PROCESSED 4 -".to_owned()).await;
+}
+
+fn went_wrong(attempt: usize) -> String {
+    Cause::new(Code::SinkRefused, format!("at {attempt}")).to_string()
 }
 
 /// What one group took in, another has still to take in.
