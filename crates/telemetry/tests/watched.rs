@@ -95,7 +95,6 @@ async fn a_destination_that_only_answers_probes_is_back_once_no_event_is_turned_
     assert_eq!(state("parcels"), LaneState::Resting, "nothing was heard of it since");
 }
 
-/// A database that is down, and has nothing when it is up.
 #[tokio::test]
 async fn a_destination_is_not_back_while_an_event_is_put_back_or_out_that_could_tell() {
     let (source, sink) = TELEMETRY.watch("letters", "stock", Arc::new(Few::of(2)), Arc::new(Shop));
@@ -178,6 +177,7 @@ impl Source for Few {
     }
 }
 
+/// A database that is down, and has nothing when it is up.
 struct Flaky(AtomicBool);
 
 #[async_trait]
