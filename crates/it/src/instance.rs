@@ -78,12 +78,27 @@ impl Instance {
         self.child.kill()?;
         self.child.wait()?;
         // The sessions of PostgreSQL outlive the process that made them, and may still commit.
-        let (began, data) = (Instant::now(), self.folder.path().join("data"));
+        let (began, data) = (Instant::now(), self.data());
         while works_in(&data)? {
             ensure!(began.elapsed() < PATIENCE, "a part of the server lives on");
             sleep(LOOK);
         }
         Ok(())
+    }
+
+    /// Returns where its data is.
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// Lets it read its settings anew (SIGHUP), where it knows that.
+    pub fn reread(&self) -> Result<()> {
+        Ok(kill_process(Pid::from_child(&self.child), Signal::HUP)?)
+    }
+
+    /// Starts it with these further arguments from the next time on.
+    pub fn add(&mut self, more: &[&str]) {
+        self.recipe.extend(more.iter().map(|word| (*word).to_owned()));
     }
 
     /// Starts it again on what the dead one left.
@@ -98,7 +113,7 @@ impl Instance {
         let signal = if paused { Signal::STOP } else { Signal::CONT };
         stop(Pid::from_child(&self.child), signal)?;
         // The sessions of PostgreSQL are processes of their own, and no more are made now.
-        for process in working_in(&self.folder.path().join("data"))? {
+        for process in working_in(&self.data())? {
             if process != Pid::from_child(&self.child) {
                 stop(process, signal)?;
             }
@@ -110,7 +125,7 @@ impl Instance {
     /// then it goes on.
     pub fn copy(&mut self) -> Result<()> {
         self.kill()?;
-        let (data, copy) = (self.folder.path().join("data"), self.folder.path().join("copy"));
+        let (data, copy) = (self.data(), self.folder.path().join("copy"));
         let copied = Command::new("cp").arg("--archive").args([data, copy]).status()?;
         ensure!(copied.success(), "the data cannot be copied");
         self.revive()
@@ -120,7 +135,7 @@ impl Instance {
     /// One of PostgreSQL is a standby until it is promoted.
     pub fn fail_over(&mut self) -> Result<()> {
         self.kill()?;
-        let data = self.folder.path().join("data");
+        let data = self.data();
         fs::remove_dir_all(&data)?;
         fs::rename(self.folder.path().join("copy"), &data)?;
         match data.join("PG_VERSION").exists() {
@@ -149,7 +164,7 @@ impl Drop for Instance {
 }
 
 /// Stops a process, and returns when it has stopped; or lets it go on. It may be gone.
-fn stop(process: Pid, signal: Signal) -> Result<()> {
+pub(crate) fn stop(process: Pid, signal: Signal) -> Result<()> {
     let began = Instant::now();
     match kill_process(process, signal) {
         Err(Errno::SRCH) => return Ok(()),

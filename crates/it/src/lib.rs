@@ -9,6 +9,7 @@ pub mod clock;
 pub mod console;
 pub mod differential;
 pub mod door;
+pub mod front;
 pub mod ground;
 pub mod instance;
 pub mod journey;

@@ -16,17 +16,22 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// Finds the binary `postbox` that was built beside this executable.
 pub fn postbox() -> Result<PathBuf> {
+    built("postbox", "postbox-cli")
+}
+
+/// Finds a binary of a package that was built beside this executable.
+pub(crate) fn built(name: &str, package: &str) -> Result<PathBuf> {
     let own = std::env::current_exe()?;
     let folders = own.ancestors().skip(1).take(2);
-    let found = folders.map(|folder| folder.join("postbox")).find(|path| path.is_file());
-    let built_as = |name: &str| own.components().any(|part| part.as_os_str() == name);
+    let found = folders.map(|folder| folder.join(name)).find(|path| path.is_file());
+    let built_as = |profile: &str| own.components().any(|part| part.as_os_str() == profile);
     let profile = match (built_as("release"), built_as("dist")) {
         (true, _) => " --release",
         (_, true) => " --profile dist",
         _ => "",
     };
     found.with_context(|| {
-        format!("there is no postbox beside {}: cargo build -p postbox-cli{profile}", own.display())
+        format!("there is no {name} beside {}: cargo build -p {package}{profile}", own.display())
     })
 }
 

@@ -13,11 +13,12 @@ pub mod rocketmq_4;
 pub mod rocketmq_fleet;
 mod rocketmq_pull;
 pub mod rocketmq_remoting;
+mod rocketmq_users;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use async_trait::async_trait;
 use broker::manner::{Manner, Subscription};
 use broker::traits::Traits;
@@ -30,6 +31,9 @@ pub const WRONG: &str = "c4n4ry-of-a-stranger-0123456789";
 
 /// A feed, and the line that it has.
 pub type Detour = (Line, Arc<dyn Feed>);
+
+/// A feed, and the line that it has where there is no other way.
+pub type Stray = (Option<Line>, Arc<dyn Feed>);
 
 /// One broker for one test: the world's, shared with other tests, or one of its own.
 #[async_trait]
@@ -66,6 +70,16 @@ pub trait Quay: Send + Sync {
     async fn foreign(&self, topic: &str, bytes: &[u8]) -> Result<()>;
     /// Makes a sink with the password [`WRONG`], where the broker asks for one.
     async fn stranger(&self, manner: Manner) -> Result<Option<Arc<dyn Sink>>>;
+    /// Joins a group with the password [`WRONG`]; `None` where events are brought to a feed, and so
+    /// only those who bring them have a password, or where nobody is asked for one.
+    async fn strange_feed(&self, _subscription: Subscription) -> Result<Option<Stray>> {
+        Ok(None)
+    }
+    /// Makes [`WRONG`] the right password of that feed; its broker may be started anew for it. Only
+    /// of a broker of one's own.
+    async fn admit(&self) -> Result<()> {
+        bail!("nobody is kept out")
+    }
     /// Makes a sink that reaches the broker only by a line that can be held and cut. Of a broker of
     /// one's own, where it is easier.
     async fn detour(&self, manner: Manner) -> Result<(Line, Arc<dyn Sink>)>;

@@ -1,7 +1,8 @@
 //! The contract: one function per promise, the same for every store.
 //!
 //! A store passes by `it::contract!(ground)`, which makes one test of every promise; the two sides
-//! of a broker pass by `it::sink_contract!(shared, own)` and `it::feed_contract!(shared, own)`.
+//! of a broker pass by `it::sink_contract!(shared, own)` and `it::feed_contract!(shared, own,
+//! guarded)`.
 
 mod act;
 pub mod catalog;
@@ -176,10 +177,11 @@ macro_rules! sink_contract {
     };
 }
 
-/// Makes one test of every promise of a feed, like [`sink_contract!`].
+/// Makes one test of every promise of a feed, like [`sink_contract!`]. The third function makes a
+/// quay of the test's own whose broker asks for a password, if its kind does.
 #[macro_export]
 macro_rules! feed_contract {
-    ($shared:path, $own:path) => {
+    ($shared:path, $own:path, $guarded:path) => {
         $crate::promises! { $shared, ends = $crate::suite::feed::ends:
             what_was_published_comes_once_to_a_group
             two_groups_each_get_everything
@@ -207,6 +209,9 @@ macro_rules! feed_contract {
             a_feed_goes_on_after_its_broker_was_killed
             a_feed_goes_on_after_its_broker_slept
             what_an_answer_had_that_never_came_is_taken_before_anything_newer_of_its_key
+        }
+        $crate::promises! { $guarded, strangers = $crate::suite::feed::stranger:
+            a_feed_with_a_wrong_password_says_so_and_goes_on_when_it_is_let_in
         }
     };
 }
@@ -276,6 +281,7 @@ mod tests {
             include_str!("suite/feed/ends.rs"),
             include_str!("suite/feed/order.rs"),
             include_str!("suite/feed/faults.rs"),
+            include_str!("suite/feed/stranger.rs"),
         ];
         for promise in suites.iter().flat_map(|text| text.split("\npub async fn ").skip(1)) {
             let name = promise.split('(').next().unwrap();

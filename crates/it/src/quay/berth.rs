@@ -62,7 +62,8 @@ impl Berth {
         self.answers(sink).await
     }
 
-    fn instance(&self) -> Result<MutexGuard<'_, Instance>> {
+    /// Returns the server of its own.
+    pub(super) fn instance(&self) -> Result<MutexGuard<'_, Instance>> {
         let own = self.0.as_ref().context("the world's broker is everybody's")?;
         Ok(own.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,16 +1,16 @@
-//! HTTP as a broker: a server on loopback that passes each request to a feed of its topic, as the
-//! load balancer before the instances of a consumer does.
+//! HTTP as a broker: a load balancer on loopback, and behind it the instances of a consumer, which
+//! are the feeds of a topic.
 //!
-//! It keeps nothing, so its sinks bring until somebody takes. The server runs apart from the test:
-//! killing it cuts every connection, and while it sleeps nothing is answered.
+//! It keeps nothing, so its sinks bring until somebody takes. The load balancer is a process of its
+//! own: killing it cuts every connection, and while it is stopped nothing is answered.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use async_trait::async_trait;
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -26,10 +26,10 @@ use futures_util::FutureExt;
 use rustls::crypto::ring;
 use serde_json::value::RawValue;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::{Detour, Quay};
+use crate::front::Front;
 use crate::line::Line;
 use crate::ports::Ports;
 
@@ -40,13 +40,14 @@ const WRONG: &str = "whsec_YzRuNHJ5LW9mLWEtc3RyYW5nZXItMDEyMzQ1Njc4OQ==";
 /// More than any request of a test has.
 const BODY: usize = 64 << 20;
 
-/// A server, and the feeds that stand behind it.
+/// A way in, and the feeds that stand behind it.
 pub struct HttpQuay {
     address: SocketAddr,
     _port: Ports<1>,
     mode: Mode,
     desks: Arc<Desks>,
-    server: Mutex<Option<Runtime>>,
+    front: Mutex<Front>,
+    server: Option<Runtime>,
 }
 
 /// Makes one whose events are laid out in binary form.
@@ -63,9 +64,16 @@ impl HttpQuay {
     fn start(mode: Mode) -> Result<HttpQuay> {
         let port = Ports::reserve()?;
         let address = (Ipv4Addr::LOCALHOST, port.numbers[0]).into();
-        let (listener, desks) = (TcpListener::bind(address)?, Arc::new(Desks::default()));
-        let server = Mutex::new(Some(serve(listener, desks.clone())?));
-        Ok(HttpQuay { address, _port: port, mode, desks, server })
+        let desks = Arc::new(Desks::default());
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let behind = listener.local_addr()?;
+        let server = Some(serve(listener, desks.clone())?);
+        let front = Mutex::new(Front::start(address, behind)?);
+        Ok(HttpQuay { address, _port: port, mode, desks, front, server })
+    }
+
+    fn front(&self) -> MutexGuard<'_, Front> {
+        self.front.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn sink_to(&self, address: SocketAddr, secret: &str, manner: Manner) -> Result<Arc<dyn Sink>> {
@@ -81,18 +89,13 @@ impl HttpQuay {
         };
         Ok(Arc::new(Http::new(options).map_err(anyhow::Error::msg)?))
     }
-
-    fn end(&self) {
-        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(server) = server {
-            server.shutdown_background();
-        }
-    }
 }
 
 impl Drop for HttpQuay {
     fn drop(&mut self) {
-        self.end();
+        if let Some(server) = self.server.take() {
+            server.shutdown_background();
+        }
     }
 }
 
@@ -183,28 +186,15 @@ impl Quay for HttpQuay {
     }
 
     async fn pause(&self, paused: bool) -> Result<()> {
-        self.desks.asleep.send_replace(paused);
-        Ok(())
+        self.front().pause(paused)
     }
 
     async fn kill(&self) -> Result<()> {
-        self.end();
-        Ok(())
+        self.front().kill()
     }
 
     async fn revive(&self) -> Result<()> {
-        let until = Instant::now() + Duration::from_secs(10);
-        // The port is free once the last of the dead server is gone.
-        let listener = loop {
-            match TcpListener::bind(self.address) {
-                Ok(listener) => break listener,
-                Err(_) if Instant::now() < until => sleep(LOOK).await,
-                Err(error) => return Err(error).context("the port does not come free"),
-            }
-        };
-        let server = serve(listener, self.desks.clone())?;
-        *self.server.lock().unwrap_or_else(PoisonError::into_inner) = Some(server);
-        Ok(())
+        self.front().revive()
     }
 }
 
@@ -216,7 +206,6 @@ const LOOK: Duration = Duration::from_millis(10);
 struct Desks {
     topics: Mutex<HashMap<String, Vec<(usize, HttpFeed)>>>,
     turn: AtomicUsize,
-    asleep: watch::Sender<bool>,
 }
 
 impl Desks {
@@ -231,8 +220,6 @@ impl Desks {
     }
 
     async fn pass_on(&self, request: Request) -> Response {
-        let mut asleep = self.asleep.subscribe();
-        let _ = asleep.wait_for(|asleep| !asleep).await;
         if request.method() != Method::POST {
             return StatusCode::NO_CONTENT.into_response();
         }

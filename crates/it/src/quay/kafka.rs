@@ -19,7 +19,7 @@ use rdkafka::producer::{FutureProducer, FutureRecord};
 use tokio::time::sleep;
 
 use super::berth::Berth;
-use super::{Detour, Quay, WRONG};
+use super::{Detour, Quay, Stray, WRONG};
 use crate::instance::Instance;
 use crate::line::Line;
 use crate::world::need;
@@ -40,6 +40,9 @@ const USER: &str = "postbox";
 /// Nobody listens there, unless a line is opened: clients of Kafka go where a broker says it is.
 const DETOUR: [&str; 2] =
     ["--override", "advertised.listeners=PLAINTEXT://127.0.0.1:{port},SASL://127.0.0.1:{port4}"];
+
+/// Who is let in by which password, where one is asked for.
+const LOGIN: &str = "listener.name.sasl.plain.sasl.jaas.config";
 
 /// A killed broker is let in again only after its session has run out.
 const SOON: [&str; 2] = ["--override", "broker.session.timeout.ms=4000"];
@@ -103,10 +106,13 @@ impl KafkaQuay {
     /// Returns where the way in with a password begins that a test may bend, where that leads to,
     /// and the way in.
     pub fn bent(&self) -> Result<(SocketAddr, SocketAddr, Access)> {
+        self.bent_with(&self.password)
+    }
+
+    fn bent_with(&self, password: &str) -> Result<(SocketAddr, SocketAddr, Access)> {
         let (at, to) = self.line.context("the world's broker has no port for a line")?;
         let address = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let access =
-            Access { url: format!("kafka://127.0.0.1:{at}"), ..self.guarded(&self.password) };
+        let access = Access { url: format!("kafka://127.0.0.1:{at}"), ..self.guarded(password) };
         Ok((address(at), address(to), access))
     }
 
@@ -229,6 +235,20 @@ impl Quay for KafkaQuay {
 
     async fn stranger(&self, manner: Manner) -> Result<Option<Arc<dyn Sink>>> {
         self.sink_by(self.guarded(WRONG), manner).map(Some)
+    }
+
+    async fn strange_feed(&self, subscription: Subscription) -> Result<Option<Stray>> {
+        let (at, to, access) = self.bent_with(WRONG)?;
+        let line = Line::open_at(at, to).await?;
+        let feed = KafkaFeed::new(&access, subscription).map_err(anyhow::Error::msg)?;
+        Ok(Some((Some(line), Arc::new(feed))))
+    }
+
+    async fn admit(&self) -> Result<()> {
+        let user = format!("{LOGIN}=org.apache.kafka.common.security.plain.PlainLoginModule ");
+        let user = user + &format!("required user_{USER}=\"{WRONG}\";");
+        self.berth.instance()?.add(&["--override", &user]);
+        self.restart().await
     }
 
     async fn detour(&self, manner: Manner) -> Result<(Line, Arc<dyn Sink>)> {

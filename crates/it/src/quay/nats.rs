@@ -1,9 +1,10 @@
 //! NATS as the suites need it: a stream of each test's own, which takes its dead too.
 
+use std::fs;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use async_nats::jetstream;
 use async_nats::jetstream::stream::Config;
 use async_trait::async_trait;
@@ -13,13 +14,16 @@ use broker::traits::Traits;
 use event::{EventId, Feed, Secret, Sink};
 
 use super::berth::Berth;
-use super::{Detour, Quay, WRONG};
+use super::{Detour, Quay, Stray, WRONG};
 use crate::instance::Instance;
 use crate::line::Line;
 use crate::world::need;
 
 /// The words that let us in.
 const PASSWORD: &str = "postbox-of-nats";
+
+/// Our user, as the settings of the server have it.
+const USER: &str = "{ user: postbox, password: postbox-of-nats }";
 
 /// One NATS.
 pub struct NatsQuay {
@@ -135,6 +139,22 @@ impl Quay for NatsQuay {
 
     async fn stranger(&self, manner: Manner) -> Result<Option<Arc<dyn Sink>>> {
         self.sink_by(self.access(self.address, WRONG), manner).map(Some)
+    }
+
+    async fn strange_feed(&self, subscription: Subscription) -> Result<Option<Stray>> {
+        let access = self.access(self.address, WRONG);
+        let feed = NatsFeed::new(&access, subscription).map_err(anyhow::Error::msg)?;
+        Ok(Some((None, Arc::new(feed))))
+    }
+
+    /// Puts the password into the settings, which have one for each user.
+    async fn admit(&self) -> Result<()> {
+        let instance = self.berth.instance()?;
+        let file = instance.data().join("config");
+        let settings = fs::read_to_string(&file)?;
+        ensure!(settings.contains(USER), "the settings do not name our user");
+        fs::write(&file, settings.replace(USER, &USER.replace(PASSWORD, WRONG)))?;
+        instance.reread()
     }
 
     async fn detour(&self, manner: Manner) -> Result<(Line, Arc<dyn Sink>)> {

@@ -16,13 +16,16 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 use url::Url;
 
-use super::{Detour, Quay, WRONG};
+use super::{Detour, Quay, Stray, WRONG};
 use crate::instance::Instance;
 use crate::line::Line;
 use crate::world::need;
 
 /// How long a server may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The user of whom only the server knows the password.
+const STRANGER: &str = "stranger";
 
 /// How long to wait between two looks.
 const LOOK: Duration = Duration::from_millis(50);
@@ -135,6 +138,14 @@ impl RabbitMqQuay {
         Ok(own.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Makes a user who may do everything, or gives it another password.
+    async fn user(&self, name: &str, password: &str) -> Result<()> {
+        let body = json!({"password": password, "tags": ""});
+        self.ask(Method::PUT, &format!("users/{name}"), Some(body)).await?;
+        let all = json!({"configure": ".*", "write": ".*", "read": ".*"});
+        self.ask(Method::PUT, &format!("permissions/%2f/{name}"), Some(all)).await.map(drop)
+    }
+
     async fn bent(&self) -> Result<(Line, Url)> {
         let line = Line::open(self.address()?).await?;
         let mut url: Url = self.url.parse()?;
@@ -222,6 +233,20 @@ impl Quay for RabbitMqQuay {
         let mut url: Url = self.url.parse()?;
         url.set_password(Some(WRONG)).ok().context("an address has a password")?;
         self.sink_at(url.as_str(), manner).map(Some)
+    }
+
+    async fn strange_feed(&self, subscription: Subscription) -> Result<Option<Stray>> {
+        self.user(STRANGER, "as-the-test-says").await?;
+        let mut url: Url = self.url.parse()?;
+        url.set_username(STRANGER).ok().context("an address has a user")?;
+        url.set_password(Some(WRONG)).ok().context("an address has a password")?;
+        let options = FeedOptions { url: Secret::new(url), ..self.feed_options(subscription) };
+        let feed = RabbitMqFeed::new(options).map_err(anyhow::Error::msg)?;
+        Ok(Some((None, Arc::new(feed))))
+    }
+
+    async fn admit(&self) -> Result<()> {
+        self.user(STRANGER, WRONG).await
     }
 
     async fn detour(&self, manner: Manner) -> Result<(Line, Arc<dyn Sink>)> {

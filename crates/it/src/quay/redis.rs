@@ -13,7 +13,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Client, cmd};
 
 use super::berth::Berth;
-use super::{Detour, Quay, WRONG};
+use super::{Detour, Quay, Stray, WRONG};
 use crate::instance::Instance;
 use crate::line::Line;
 use crate::world::need;
@@ -118,6 +118,18 @@ impl Quay for RedisQuay {
 
     async fn stranger(&self, manner: Manner) -> Result<Option<Arc<dyn Sink>>> {
         self.sink_by(self.address, WRONG, manner).map(Some)
+    }
+
+    async fn strange_feed(&self, subscription: Subscription) -> Result<Option<Stray>> {
+        let url = Secret::new(format!("redis://:{WRONG}@{}/0", self.address));
+        let feed = RedisFeed::new(&url, subscription).map_err(anyhow::Error::msg)?;
+        Ok(Some((None, Arc::new(feed))))
+    }
+
+    async fn admit(&self) -> Result<()> {
+        let mut letting = cmd("ACL");
+        letting.arg("SETUSER").arg("default").arg(format!(">{WRONG}"));
+        Ok(letting.query_async::<()>(&mut self.client().await?).await?)
     }
 
     async fn detour(&self, manner: Manner) -> Result<(Line, Arc<dyn Sink>)> {

@@ -16,7 +16,8 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::rocketmq_pull::Pull;
-use super::{Detour, Quay, WRONG};
+use super::rocketmq_users::{GUARDED, SECRET, USER};
+use super::{Detour, Quay, Stray, WRONG, rocketmq_users};
 use crate::instance::Instance;
 use crate::line::Line;
 use crate::world::need;
@@ -38,30 +39,6 @@ const ROUTE: i32 = 105;
 
 /// How the url of one without a proxy begins.
 const WITHOUT: &str = "rocketmq+remoting://";
-
-/// The user of a broker that asks for one, and its secret.
-pub(super) const USER: &str = "postbox";
-pub(super) const SECRET: &str = "s3cret-of-the-broker";
-
-/// What lets a broker ask who comes.
-const GUARDED: &[&str] = &[
-    "broker.authenticationEnabled=true",
-    "broker.authenticationProvider=org.apache.rocketmq.auth.authentication.provider.\
-     DefaultAuthenticationProvider",
-    "broker.authenticationMetadataProvider=org.apache.rocketmq.auth.authentication.provider.\
-     LocalAuthenticationMetadataProvider",
-    "broker.initAuthenticationUser={\"username\":\"postbox\",\"password\":\
-     \"s3cret-of-the-broker\"}",
-    "broker.innerClientAuthenticationCredentials={\"accessKey\":\"postbox\",\"secretKey\":\
-     \"s3cret-of-the-broker\"}",
-    "proxy.authenticationEnabled=true",
-    "proxy.authenticationProvider=org.apache.rocketmq.auth.authentication.provider.\
-     DefaultAuthenticationProvider",
-    "proxy.authenticationMetadataProvider=org.apache.rocketmq.proxy.auth.\
-     ProxyAuthenticationMetadataProvider",
-    "proxy.innerClientAuthenticationCredentials={\"accessKey\":\"postbox\",\"secretKey\":\
-     \"s3cret-of-the-broker\"}",
-];
 
 /// One RocketMQ.
 pub struct RocketMqQuay {
@@ -349,6 +326,17 @@ impl Quay for RocketMqQuay {
         let Some((user, _)) = self.access.keys.clone() else { return Ok(None) };
         let keys = Some((user, Secret::new(WRONG)));
         self.sink_with(Access { keys, ..self.access.clone() }, manner).map(Some)
+    }
+
+    async fn strange_feed(&self, subscription: Subscription) -> Result<Option<Stray>> {
+        match &self.access.keys {
+            Some(_) => rocketmq_users::strange_feed(self, subscription).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn admit(&self) -> Result<()> {
+        rocketmq_users::admit(self).await
     }
 
     async fn detour(&self, manner: Manner) -> Result<(Line, Arc<dyn Sink>)> {

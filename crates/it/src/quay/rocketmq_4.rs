@@ -2,8 +2,9 @@
 
 use event::Secret;
 
-use super::rocketmq::{SECRET, USER, own_of, shared_of};
+use super::rocketmq::{own_of, shared_of};
 use super::rocketmq_remoting::RemotingQuay;
+use super::rocketmq_users::{SECRET, USER};
 
 /// What the world calls it.
 const SERVER: &str = "rocketmq-4";

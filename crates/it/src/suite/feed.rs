@@ -3,3 +3,4 @@
 pub mod ends;
 pub mod faults;
 pub mod order;
+pub mod stranger;

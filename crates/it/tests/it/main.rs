@@ -9,6 +9,7 @@ mod chaos;
 mod consumer;
 mod contract;
 mod crash;
+mod demand;
 mod differential;
 mod failover;
 mod flow;

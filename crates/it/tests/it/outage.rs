@@ -10,6 +10,10 @@ use it::process::Process;
 use it::raw;
 use it::receiver::{Receiver, willing};
 use it::site::{Rules, Site, in_order};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -34,6 +38,39 @@ async fn an_outage_spends_no_attempt_and_ends_by_itself() {
     let arrivals = receiver.arrivals();
     assert_eq!(arrivals.len(), 50);
     in_order(&events, &arrivals).unwrap();
+}
+
+/// A plain connection that ends may have brought an event; one on which TLS fails has not.
+#[tokio::test]
+async fn a_destination_that_is_down_is_knocked_at_now_and_then_and_offered_nothing() {
+    const KNOCKS: usize = 20;
+    const TOO_SOON: Duration = Duration::from_secs(1);
+    let site = Site::new().await.unwrap();
+    site.put(50, 5).await.unwrap();
+    let place = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = place.local_addr().unwrap();
+    let knocks = watch::Sender::new(0);
+    let count = knocks.clone();
+    let _hanging_up = AbortOnDropHandle::new(tokio::spawn(async move {
+        while place.accept().await.is_ok() {
+            count.send_modify(|count| *count += 1);
+        }
+    }));
+    let (outbox, admin) = ("batch = 20\nturns = 1", "listen = \"127.0.0.1:0\"");
+    let rules = Rules { lease: "60s", outbox, policy: "attempts = 1", admin, ..Rules::default() };
+    let mut relay = site.relay("a", &format!("https://{address}/a"), &rules).unwrap();
+    let console = relay.console(PATIENCE).await.unwrap();
+    relay.says("its destination is down", PATIENCE).await.unwrap();
+    let (began, before) = (Instant::now(), *knocks.borrow());
+    let mut news = knocks.subscribe();
+    let enough = news.wait_for(|count| *count >= before + KNOCKS);
+    timeout(PATIENCE, enough).await.expect("it asks again and again").unwrap();
+    let took = began.elapsed();
+    assert!(took > TOO_SOON, "{KNOCKS} times within {took:?}\n{}", relay.log());
+    until_shown(console, r#"postbox_claimed_total{outbox="orders",sink="stock"} 20"#).await;
+    site.until("everything is put back", PATIENCE, |counts| counts.new == 50).await.unwrap();
+    let rows = site.rows().await.unwrap();
+    assert!(rows.iter().all(|row| row.attempts == 0), "an outage spent attempts: {rows:?}");
 }
 
 #[tokio::test]

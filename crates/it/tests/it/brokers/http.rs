@@ -3,11 +3,15 @@
 mod foreign;
 
 mod binary {
-    it::sink_contract!(it::quay::http::binary, it::quay::http::binary);
-    it::feed_contract!(it::quay::http::binary, it::quay::http::binary);
+    use it::quay::http::binary as quay;
+
+    it::sink_contract!(quay, quay);
+    it::feed_contract!(quay, quay, quay);
 }
 
 mod structured {
-    it::sink_contract!(it::quay::http::structured, it::quay::http::structured);
-    it::feed_contract!(it::quay::http::structured, it::quay::http::structured);
+    use it::quay::http::structured as quay;
+
+    it::sink_contract!(quay, quay);
+    it::feed_contract!(quay, quay, quay);
 }

@@ -6,4 +6,4 @@ mod foreign;
 mod only;
 
 it::sink_contract!(it::quay::kafka::shared, it::quay::kafka::own);
-it::feed_contract!(it::quay::kafka::shared, it::quay::kafka::own);
+it::feed_contract!(it::quay::kafka::shared, it::quay::kafka::own, it::quay::kafka::own);

@@ -9,4 +9,4 @@ mod only;
 use it::quay::nats::{own, shared};
 
 it::sink_contract!(shared, own);
-it::feed_contract!(shared, own);
+it::feed_contract!(shared, own, own);

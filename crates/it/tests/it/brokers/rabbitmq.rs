@@ -15,7 +15,7 @@ use it::quay::rabbitmq::RabbitMqQuay;
 use tokio::time::{Instant, sleep};
 
 it::sink_contract!(it::quay::rabbitmq::shared, it::quay::rabbitmq::own);
-it::feed_contract!(it::quay::rabbitmq::shared, it::quay::rabbitmq::own);
+it::feed_contract!(it::quay::rabbitmq::shared, it::quay::rabbitmq::own, it::quay::rabbitmq::own);
 
 /// How long a fact may take.
 const PATIENCE: Duration = Duration::from_secs(60);

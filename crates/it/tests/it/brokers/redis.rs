@@ -7,4 +7,4 @@ mod only;
 use it::quay::redis::{own, shared};
 
 it::sink_contract!(shared, own);
-it::feed_contract!(shared, own);
+it::feed_contract!(shared, own, own);

@@ -14,7 +14,11 @@ use it::quay::Quay;
 use it::quay::rocketmq::{RocketMqQuay, guarded, own_with, shared};
 
 it::sink_contract!(it::quay::rocketmq::shared, it::quay::rocketmq::own);
-it::feed_contract!(it::quay::rocketmq::shared, it::quay::rocketmq::own);
+it::feed_contract!(
+    it::quay::rocketmq::shared,
+    it::quay::rocketmq::own,
+    it::quay::rocketmq::guarded
+);
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(90);
 
