@@ -246,7 +246,7 @@ impl Claims for MySql {
         let rows = rows.iter().map(|row| rows::due(row, true));
         let mut rows = rows.collect::<Result<Vec<DueRow>, Fault>>()?;
         rows.retain(|row| {
-            let Passed { due, number, newest } = some[&row.shard];
+            let Passed { due, number, newest, .. } = some[&row.shard];
             row.number > newest && (row.due, row.number) <= (due, number)
         });
         rows.sort_by_key(|row| (row.due, row.number));

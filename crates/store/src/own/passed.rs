@@ -10,6 +10,8 @@ pub(crate) struct Passed {
     pub(crate) number: i64,
     /// The newest row's number when that was so: newer ones may have come in between.
     pub(crate) newest: i64,
+    /// How many rows were passed since nothing was.
+    pub(crate) rows: u32,
 }
 
 impl Passed {
@@ -18,11 +20,17 @@ impl Passed {
         self.number == 0
     }
 
+    /// Passes one row more, up to which every row is another lane's.
+    pub(crate) fn pass(&mut self, due: Millis, number: i64) {
+        (self.due, self.number) = (due, number);
+        self.rows = self.rows.saturating_add(1);
+    }
+
     /// Forgets what was passed when a row of this lane may have come to stand there: one that is
     /// due at `due` or later.
     pub(crate) fn spoil(&mut self, due: Millis) {
         if due <= self.due {
-            (self.due, self.number) = (Millis(0), 0);
+            (self.due, self.number, self.rows) = (Millis(0), 0, 0);
         }
     }
 }

@@ -58,7 +58,7 @@ impl Pick<'_> {
             match (next, row.new) {
                 (Next::Passed, true) => of.news -= 1,
                 (Next::Passed, false) if of.passing && row.due <= trust => {
-                    (of.passed.due, of.passed.number) = (row.due, row.number);
+                    of.passed.pass(row.due, row.number);
                 }
                 _ => of.passing &= row.new,
             }
