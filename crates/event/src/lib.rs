@@ -40,7 +40,8 @@ pub use order::{Hand, Joins, Order, Turns};
 pub use outcome::{Answer, Outcome, Receipt, Refusal, Settled, Settlement};
 pub use row::{Address, Claim, Fence, Place, Row, Shelf};
 pub use seam::{
-    Begun, Catalog, Chores, Clock, Inbox, InboxEnd, Keep, Sink, Source, StoreError, Swept, Want,
+    Aside, Begun, Catalog, Chores, Clock, Inbox, InboxEnd, Keep, Sink, Source, StoreError, Swept,
+    Want,
 };
 pub use secret::{Secret, scrub};
 pub use sequence::Sequence;

@@ -50,6 +50,15 @@ impl Want {
     }
 }
 
+/// What a source tells beside what it hands out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Aside {
+    /// Whether the last claim got nothing because another relay holds what waits.
+    pub stands_by: bool,
+    /// Rows that claims had chosen and another relay was quicker to claim, since this was asked.
+    pub outrun: u64,
+}
+
 /// Where claims come from: one lane's view of one outbox.
 #[async_trait]
 pub trait Source: Send + Sync {
@@ -61,9 +70,9 @@ pub trait Source: Send + Sync {
     async fn wait(&self, at_most: Duration);
     /// Hands over what this lane leases, so that another relay need not wait for it to run out.
     async fn release(&self) -> Result<(), StoreError>;
-    /// Tells whether the last claim got nothing because another relay holds what waits.
-    fn stands_by(&self) -> bool {
-        false
+    /// Tells what the claims do not.
+    fn aside(&self) -> Aside {
+        Aside::default()
     }
 }
 

@@ -26,6 +26,8 @@ metrics! {
             "Answers without a receipt, by outbox, sink, reaction and code.",
         DEAD "postbox_dead_total" "Events given up, by outbox, sink and code.",
         STALE "postbox_stale_total" "Settlements that came too late and changed nothing.",
+        OUTRUN "postbox_outrun_total"
+            "Rows that a claim had chosen and another relay was quicker to claim.",
         STORE_ERRORS "postbox_store_errors_total"
             "Times that a database did not answer a lane, by outbox, sink and code.",
         TAKEN_IN "postbox_inbox_taken_in_total" "Events taken in, by group.",

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use event::{
-    Answer, Cause, Claim, Event, EventId, Inspection, LaneState, Millis, Outcome, Refusal, Settled,
-    Settlement, Sink, Source, StoreError, Want,
+    Answer, Aside, Cause, Claim, Event, EventId, Inspection, LaneState, Millis, Outcome, Refusal,
+    Settled, Settlement, Sink, Source, StoreError, Want,
 };
 use metrics::{counter, histogram};
 
@@ -86,6 +86,16 @@ impl WatchedSource {
         }
     }
 
+    /// Says how much of what a claim had chosen it did not get: that is usual where relays compete,
+    /// and much of it is work for nothing.
+    fn outrun(&self, rows: u64) {
+        if rows > 0 {
+            let (outbox, sink) = (&self.lane.outbox, &self.lane.sink);
+            tracing::debug!(outbox, sink, rows, "another relay was quicker to claim rows");
+            counter!(names::OUTRUN, &self.lane.labels()).increment(rows);
+        }
+    }
+
     fn settled(&self, ends: &[Settlement], settled: &Settled) {
         let attempts = histogram!(names::ATTEMPTS, &self.lane.labels());
         let (mut sent, mut retried, mut dead) = (0, 0, 0);
@@ -135,7 +145,9 @@ impl Source for WatchedSource {
         if is_idle && self.lane.doubt.ends(started) {
             self.lane.state(LaneState::Running, None);
         }
-        let stands_by = claims.is_empty() && self.source.stands_by();
+        let aside = self.source.aside();
+        self.outrun(aside.outrun);
+        let stands_by = claims.is_empty() && aside.stands_by;
         self.lane.facts.lanes.answered(&self.lane.outbox, &self.lane.sink, stands_by);
         if !claims.is_empty() {
             let labels = self.lane.labels();
@@ -164,8 +176,8 @@ impl Source for WatchedSource {
         self.source.release().await
     }
 
-    fn stands_by(&self) -> bool {
-        self.source.stands_by()
+    fn aside(&self) -> Aside {
+        self.source.aside()
     }
 }
 

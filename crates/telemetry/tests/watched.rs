@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use event::{
-    Address, Answer, Cause, Claim, Code, Event, Fence, LaneState, Millis, Outcome, Pulse, Receipt,
-    Refusal, Settled, Settlement, Shelf, Sink, Source, StoreError, Want,
+    Address, Answer, Aside, Cause, Claim, Code, Event, Fence, LaneState, Millis, Outcome, Pulse,
+    Receipt, Refusal, Settled, Settlement, Shelf, Sink, Source, StoreError, Want,
 };
 use postbox_telemetry::Telemetry;
 use tokio::sync::Notify;
@@ -43,6 +43,7 @@ async fn the_metrics_page_and_the_pulse_tell_what_passed() {
     let page = TELEMETRY.metrics();
     for line in [
         r#"postbox_claimed_total{outbox="orders",sink="stock"} 3"#,
+        r#"postbox_outrun_total{outbox="orders",sink="stock"} 2"#,
         r#"postbox_published_total{outbox="orders",sink="stock"} 1"#,
         r#"postbox_refused_total{outbox="orders",sink="stock",reaction="down",code="sink-down"} 1"#,
         r#"postbox_dead_total{outbox="orders",sink="stock",code="sink-refused"} 1"#,
@@ -222,6 +223,10 @@ impl Source for Rows {
 
     async fn release(&self) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    fn aside(&self) -> Aside {
+        Aside { stands_by: false, outrun: 2 }
     }
 }
 

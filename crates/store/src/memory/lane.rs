@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use event::{
-    Address, Claim, Event, Hand, Joins, Leased, Millis, Outcome, Place, Row, Sequence, Settled,
-    Settlement, Shelf, Source, StoreError, Turns, Want,
+    Address, Aside, Claim, Event, Hand, Joins, Leased, Millis, Outcome, Place, Row, Sequence,
+    Settled, Settlement, Shelf, Source, StoreError, Turns, Want,
 };
 
 use super::{Entry, Hands, State, Table};
@@ -243,8 +243,8 @@ impl Source for MemoryLane {
         Ok(())
     }
 
-    fn stands_by(&self) -> bool {
-        self.stands_by.load(Ordering::Relaxed)
+    fn aside(&self) -> Aside {
+        Aside { stands_by: self.stands_by.load(Ordering::Relaxed), outrun: 0 }
     }
 }
 

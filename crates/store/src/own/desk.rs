@@ -31,6 +31,8 @@ pub(crate) struct Desk {
     pub(crate) turns: Turns,
     /// Whether the newest claim found that another relay holds what waits.
     pub(crate) stands_by: bool,
+    /// How many rows others were quicker to claim, since that was told.
+    pub(crate) outrun: u64,
     /// Whether rows stand between this lane's own that it cannot take.
     pub(crate) mixed: bool,
     /// The ring that the newest claim has heard.
@@ -117,6 +119,7 @@ impl Desk {
             seen: None,
             turns: Turns::default(),
             stands_by: false,
+            outrun: 0,
             mixed: false,
             heard: 0,
             weight: usize::MAX,

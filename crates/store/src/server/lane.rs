@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use event::{Claim, Millis, Settled, Settlement, Source, StoreError, Want};
+use event::{Aside, Claim, Millis, Settled, Settlement, Source, StoreError, Want};
 use tokio::sync::Semaphore;
 
 use super::base::Base;
@@ -102,8 +102,8 @@ impl<D: Dialect> Source for ServerLane<D> {
         carried(tokio::spawn(async move { release(&base, lane).await })).await
     }
 
-    fn stands_by(&self) -> bool {
-        self.base.holding().desks[self.lane].stands_by
+    fn aside(&self) -> Aside {
+        Aside { stands_by: self.base.holding().desks[self.lane].stands_by, outrun: 0 }
     }
 }
 

@@ -1,8 +1,8 @@
 //! What a claim picks, and what it must write down for it at the end.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
-use event::{Cause, Claim, Millis, Moment, Want};
+use event::{Cause, Claim, Millis, Want};
 
 use super::base::Base;
 use super::compete::Rivals;
@@ -160,11 +160,10 @@ impl<'a> Pick<'a> {
     }
 
     /// Ends a claim of competing relays. Returns what it and those that followed took, how much
-    /// room is left, and what later rows had behind them.
-    pub(super) fn end(mut self) -> (Vec<Vec<Claim>>, Room, HashMap<i64, Vec<Moment>>) {
+    /// room is left, and what it knows of others.
+    pub(super) fn end(mut self) -> (Vec<Vec<Claim>>, Room, Rivals) {
         self.ended.push(self.claims);
-        let trails = self.rivals.map(|rivals| rivals.trails).unwrap_or_default();
-        (self.ended, self.room, trails)
+        (self.ended, self.room, self.rivals.expect("relays that compete have rivals"))
     }
 
     /// Tells whether this was a turn: one that only keeps leases is none, nor is one that looked

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use event::{Claim, Millis, Settled, Settlement, Source, StoreError, Want};
+use event::{Aside, Claim, Millis, Settled, Settlement, Source, StoreError, Want};
 use sqlx::SqliteConnection;
 
 use super::base::Base;
@@ -99,8 +99,8 @@ impl Source for SqliteLane {
         self.writer.run(Releasing { lane: self.lane }).await
     }
 
-    fn stands_by(&self) -> bool {
-        self.base.holding().desks[self.lane].stands_by
+    fn aside(&self) -> Aside {
+        Aside { stands_by: self.base.holding().desks[self.lane].stands_by, outrun: 0 }
     }
 }
 

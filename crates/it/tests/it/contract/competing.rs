@@ -79,8 +79,9 @@ async fn a_claim_that_skips_waits_for_no_later_row_and_finds_at_once_what_anothe
     let first = format!("SELECT 1 FROM {table}_later ORDER BY due_at, number LIMIT 3 FOR UPDATE");
     sqlx::raw_sql(AssertSqlSafe(first)).execute(&mut conn).await.unwrap();
     assert_eq!(one.claim(20).await.len(), 7, "those that were due first are open");
+    assert_eq!(one.lane.aside().outrun, 3, "they were chosen, and not claimed");
     sqlx::raw_sql("ROLLBACK").execute(&mut conn).await.unwrap();
-    assert_eq!(one.claim(20).await.len(), 3);
+    assert_eq!((one.claim(20).await.len(), one.lane.aside().outrun), (3, 0), "it was told once");
 }
 
 #[tokio::test]

@@ -31,6 +31,8 @@ pub(super) struct Taken {
     pub(super) claims: Vec<Vec<Claim>>,
     /// What later rows had behind them, by number.
     pub(super) trails: HashMap<i64, Vec<Moment>>,
+    /// How many rows others were quicker to claim.
+    pub(super) outrun: u64,
     pub(super) now: Millis,
     pub(super) until: Millis,
 }
@@ -139,7 +141,7 @@ struct Step {
     opened: Vec<(u16, Fence)>,
     /// What was taken: for the claim under way, and for each that followed.
     claims: Vec<Vec<Claim>>,
-    trails: HashMap<i64, Vec<Moment>>,
+    rivals: Rivals,
     room: Room,
     full: bool,
     cut: bool,
@@ -156,7 +158,7 @@ impl<D: Dialect> Claiming<D> {
         let ahead = seen.waits.iter().filter(|waits| waits.ahead);
         let left = ahead.map(|waits| waits.shard).collect();
         let (claims, trails, until) = (vec![Vec::new()], HashMap::new(), now + lease);
-        let taken = Taken { claims, trails, now, until };
+        let taken = Taken { claims, trails, outrun: 0, now, until };
         let (room, narrow, lane) = (Room::new(wants[0]), lane.pace().plenty, lane.index);
         let (begun, full, cut) = (false, false, false);
         Claiming { era, lane, wants, seen, left, begun, narrow, room, full, cut, taken }
@@ -185,7 +187,8 @@ impl<D: Dialect> Claiming<D> {
         let under_way = self.taken.claims.last_mut().expect("a claim is under way");
         under_way.extend(claims.next().into_iter().flatten());
         self.taken.claims.extend(claims);
-        self.taken.trails.extend(step.trails);
+        self.taken.trails.extend(step.rivals.trails);
+        self.taken.outrun += step.rivals.outrun;
         self.left.retain(|shard| !tried.contains(shard));
         for waits in &mut self.seen.waits {
             let opened = step.opened.iter().find(|(shard, _)| *shard == waits.shard);
@@ -333,7 +336,7 @@ impl<D: Dialect> Work<D> for Opening<'_, D> {
         }
         let full = pick.full || pick.wanted() == 0 || pick.room.closed;
         let (cut, until) = (pick.cut, pick.until);
-        let (claims, room, trails) = pick.end();
+        let (claims, room, rivals) = pick.end();
 
         let mut opened = Vec::new();
         lines.retain_mut(|line| {
@@ -348,6 +351,6 @@ impl<D: Dialect> Work<D> for Opening<'_, D> {
         if !lines.is_empty() {
             db.write_lines(conn, &base.owner, &lines).await?;
         }
-        Ok(Step { opened, claims, trails, room, full, cut })
+        Ok(Step { opened, claims, rivals, room, full, cut })
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use event::{Claim, Settled, Settlement, Shelf, Source, StoreError, Want};
+use event::{Aside, Claim, Settled, Settlement, Shelf, Source, StoreError, Want};
 use tokio::sync::Semaphore;
 
 use super::super::base::Base;
@@ -88,7 +88,8 @@ impl<D: Dialect> Lane<D> {
 
     /// Remembers what some claims took, and returns it.
     pub(super) fn keep(&self, taken: Taken, era: u64) -> Vec<Vec<Claim>> {
-        let Taken { claims, mut trails, now, until } = taken;
+        let Taken { claims, mut trails, outrun, now, until } = taken;
+        self.base.holding().desks[self.index].outrun += outrun;
         let mut flight = self.flight();
         flight.meet(era);
         flight.forget(now);
@@ -171,5 +172,10 @@ impl<D: Dialect> Source for CompetingLane<D> {
     async fn release(&self) -> Result<(), StoreError> {
         let lane = self.0.clone();
         carried(tokio::spawn(async move { release(&lane).await })).await
+    }
+
+    fn aside(&self) -> Aside {
+        let outrun = std::mem::take(&mut self.0.base.holding().desks[self.0.index].outrun);
+        Aside { stands_by: false, outrun }
     }
 }

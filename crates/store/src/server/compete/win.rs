@@ -22,6 +22,8 @@ pub(in crate::server) struct Rivals {
     fences: HashMap<u16, Fence>,
     /// What later rows had behind them when they were claimed.
     pub(in crate::server) trails: HashMap<i64, Vec<Moment>>,
+    /// How many later rows others were quicker to claim.
+    pub(in crate::server) outrun: u64,
 }
 
 impl Rivals {
@@ -35,6 +37,7 @@ impl Rivals {
             out: lines.iter().flat_map(out).collect(),
             fences: lines.iter().map(|line| (line.shard, line.next())).collect(),
             trails: HashMap::new(),
+            outrun: 0,
         }
     }
 
@@ -63,16 +66,17 @@ impl Pick<'_> {
         let won = base.db.win_later(conn, base.strategy, &named, self.now, self.until).await?;
         let mut won: HashMap<i64, (Claimed, Fence)> =
             won.into_iter().map(|(claimed, fence)| (claimed.number, (claimed, fence))).collect();
+        let rivals = self.rivals.as_mut().expect("this claim has rivals");
         for due in picked {
             let Some((claimed, fence)) = won.remove(&due.number) else {
                 self.room.give_back_later(due.size);
+                rivals.outrun += 1;
                 continue;
             };
             let Claimed { attempt, unexplained, trail, .. } = claimed;
             let address = Address { shelf: Shelf::Later, shard: due.shard, number: due.number };
             match claimed.event {
                 Ok(event) => {
-                    let rivals = self.rivals.as_mut().expect("this claim has rivals");
                     rivals.trails.insert(due.number, trail);
                     let event = Event { sequence: Sequence::of(due.birth), ..event };
                     let due = due.due;
