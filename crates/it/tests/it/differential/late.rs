@@ -129,6 +129,12 @@ async fn mariadb_loses_no_row_that_commits_late_where_relays_compete() {
     run("mariadb-10.5", Strategy::Cas, Duration::ZERO).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_writer_that_outlasts_every_look_loses_nothing_where_relays_compete() {
+    let on = |server: &'static str, strategy| run(server, strategy, LONG);
+    tokio::join!(on("postgres", Strategy::SkipLocked), on("mariadb", Strategy::SkipLocked));
+}
+
 async fn a_writer_that_outlasts_every_look_loses_nothing(server: &str) {
     let (committed, came) = run(server, Strategy::Own, LONG).await;
     assert_eq!(lines(&came), lines(&committed), "out of order");
@@ -210,6 +216,11 @@ mod a_writer_that_outlasts_every_look {
     #[tokio::test(flavor = "multi_thread")]
     async fn on_mysql() {
         loses_nothing("mysql").await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn on_mariadb() {
+        loses_nothing("mariadb").await;
     }
 
     #[tokio::test(flavor = "multi_thread")]
