@@ -48,6 +48,7 @@ pub(crate) use tools::tools;
 
 /// Every server that the world can have.
 const SERVERS: &[&dyn Server] = &[
+    &postgres::THIRTEEN,
     &postgres::FIFTEEN,
     &postgres::EIGHTEEN,
     &mysql::MySql,

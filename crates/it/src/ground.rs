@@ -182,7 +182,7 @@ impl Ground for SqliteGround {
     }
 }
 
-/// Makes grounds of new tables on servers.
+/// Makes grounds on servers. The oldest PostgreSQL keeps the contract whole with `own` only.
 macro_rules! servers {
     ($($name:ident $server:literal $shards:literal $strategy:ident,)+) => {
         $(
@@ -197,6 +197,12 @@ macro_rules! servers {
 
 servers! {
     postgres "postgres" 16 Own,
+    postgres_13 "postgres-13" 16 Own,
+    postgres_13_unshared "postgres-13" 1 Own,
+    postgres_13_skip_locked "postgres-13" 16 SkipLocked,
+    postgres_13_skip_locked_unshared "postgres-13" 1 SkipLocked,
+    postgres_13_cas "postgres-13" 16 Cas,
+    postgres_13_cas_unshared "postgres-13" 1 Cas,
     postgres_unshared "postgres" 1 Own,
     postgres_18 "postgres-18" 16 Own,
     postgres_18_unshared "postgres-18" 1 Own,

@@ -13,6 +13,17 @@ use super::place::Place;
 use super::recipe::{DATA, PORT, Recipe};
 use super::{Installed, Running, Server, template};
 
+/// PostgreSQL 13, as Debian 11 has it: the oldest that an outbox works with.
+pub(super) const THIRTEEN: Postgres = Postgres {
+    name: "postgres-13",
+    bin: "usr/lib/postgresql/13/bin",
+    packages: Packages {
+        suite: "bullseye",
+        names: &["postgresql-13"],
+        programs: &["usr/lib/postgresql/13/bin"],
+    },
+};
+
 /// PostgreSQL 15, as Debian 12 has it.
 pub(super) const FIFTEEN: Postgres = Postgres {
     name: "postgres",
@@ -44,6 +55,9 @@ const SETTINGS: &[&str] = &[
     "max_prepared_transactions=20",
     "shared_buffers=64MB",
     "logging_collector=off",
+    // What a test asks is answered sooner than it is compiled; and of Debian 11, the compiler's
+    // libraries lead to those of the machine.
+    "jit=off",
     "fsync=off",
     "full_page_writes=off",
     "synchronous_commit=on",
@@ -67,7 +81,7 @@ impl Server for Postgres {
         template::make(cache, self.name, &format!("{version} C UTF8 usual WAL"), |data| {
             let mut initdb = cache.command(prefix.join(self.bin).join("initdb"));
             initdb.args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"]);
-            initdb.args(["--no-sync", "--no-instructions", "--pgdata"]);
+            initdb.args(["--no-sync", "--pgdata"]);
             initdb.arg(data);
             Ok(initdb)
         })?;

@@ -72,6 +72,44 @@ mod postgres {
     it::contract!(it::ground::postgres);
 }
 
+mod postgres_13 {
+    it::contract!(it::ground::postgres_13);
+}
+
+/// What every statement of a way to claim has a part in.
+macro_rules! in_short {
+    ($($name:ident)+) => {
+        $(
+            mod $name {
+                it::store_promises! { it::ground::$name, lease = it::suite::source::lease:
+                    a_claimed_row_is_not_handed_out_again_before_its_lease_runs_out
+                    an_unsettled_claim_comes_back_with_a_higher_fence_and_one_more_attempt
+                    two_relays_never_hold_the_same_row
+                    what_was_in_hand_at_a_release_spends_no_attempt
+                }
+                it::store_promises! { it::ground::$name, settle = it::suite::source::settle:
+                    each_settlement_of_many_is_judged_by_itself
+                    nothing_is_lost_or_made_up_at_any_step
+                }
+                it::store_promises! { it::ground::$name, due = it::suite::source::due:
+                    what_is_due_first_comes_first
+                    retries_and_fresh_rows_share_a_claim
+                }
+                it::store_promises! { it::ground::$name, together = it::suite::source::together:
+                    claims_made_at_once_share_no_row_and_no_key
+                    turns_that_overlap_take_each_event_once_and_keep_its_receipt
+                }
+            }
+        )+
+    };
+}
+
+// The oldest PostgreSQL speaks the same statements as the others, which keep every promise.
+in_short! {
+    postgres_13_skip_locked
+    postgres_13_cas
+}
+
 mod postgres_unshared {
     it::contract!(it::ground::postgres_unshared);
 }

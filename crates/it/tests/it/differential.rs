@@ -8,16 +8,16 @@ use store::Strategy;
 
 /// How many traces of each store are played in CI.
 const TRACES: u64 = 1000;
-/// How many are played in CI in several shards.
-const SHARED: u64 = 100;
+/// How many are played in CI in several shards, and of the oldest PostgreSQL.
+const FEW: u64 = 100;
 
 /// Makes a test of each store.
 macro_rules! stores {
-    ($(fn $test:ident = $ground:ident,)+) => {
+    ($traces:ident: $(fn $test:ident = $ground:ident,)+) => {
         $(
             #[tokio::test(flavor = "multi_thread")]
             async fn $test() {
-                let plan = Plan::from_env(TRACES);
+                let plan = Plan::from_env($traces);
                 println!("POSTBOX_SEED={} POSTBOX_TRACES={}", plan.seed, plan.traces);
                 compare(plan, ground::$ground).await.unwrap();
             }
@@ -25,7 +25,13 @@ macro_rules! stores {
     };
 }
 
-stores! {
+stores! { FEW:
+    fn postgres_13_answers_as_the_model_does = postgres_13_unshared,
+    fn postgres_13_with_skip_locked_answers_as_the_model_does = postgres_13_skip_locked_unshared,
+    fn postgres_13_with_cas_answers_as_the_model_does = postgres_13_cas_unshared,
+}
+
+stores! { TRACES:
     fn sqlite_answers_as_the_model_does = sqlite,
     fn postgres_answers_as_the_model_does = postgres_unshared,
     fn postgres_18_answers_as_the_model_does = postgres_18_unshared,
@@ -55,7 +61,7 @@ macro_rules! shared {
             $(
                 #[tokio::test(flavor = "multi_thread")]
                 async fn $name() {
-                    let plan = Plan::from_env(SHARED);
+                    let plan = Plan::from_env(FEW);
                     println!("POSTBOX_SEED={} POSTBOX_TRACES={}", plan.seed, plan.traces);
                     compare_shared(plan, $server, Strategy::$strategy).await.unwrap();
                 }
@@ -68,6 +74,7 @@ shared! {
     postgres_keeps_its_promises = "postgres" Own,
     postgres_with_skip_locked_keeps_its_promises = "postgres" SkipLocked,
     postgres_with_cas_keeps_its_promises = "postgres" Cas,
+    postgres_13_keeps_its_promises = "postgres-13" Own,
     postgres_18_keeps_its_promises = "postgres-18" Own,
     postgres_18_with_skip_locked_keeps_its_promises = "postgres-18" SkipLocked,
     postgres_18_with_cas_keeps_its_promises = "postgres-18" Cas,

@@ -81,6 +81,12 @@ async fn what_a_crash_of_a_process_of_postgres_undid_is_claimed_again() {
     what_a_crash_undid_is_claimed_again("postgres").await;
 }
 
+/// Its statistics are told by a process of its own.
+#[tokio::test]
+async fn what_a_crash_of_a_process_of_postgres_13_undid_is_claimed_again() {
+    what_a_crash_undid_is_claimed_again("postgres-13").await;
+}
+
 #[tokio::test]
 async fn what_a_crash_of_a_process_of_postgres_18_undid_is_claimed_again() {
     what_a_crash_undid_is_claimed_again("postgres-18").await;

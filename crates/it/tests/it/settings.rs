@@ -36,7 +36,7 @@ async fn a_mariadb_that_keeps_another_limit_for_statements_is_refused() {
 
 #[tokio::test]
 async fn a_postgres_that_is_not_told_a_setting_at_first_is_refused() {
-    for server in ["postgres", "postgres-18"] {
+    for server in ["postgres-13", "postgres", "postgres-18"] {
         let server = need(server);
         let between = between(server.socket, b"-c lock_timeout=5s").await;
         let url = server.detail("url").replace(&server.socket.to_string(), &between.to_string());

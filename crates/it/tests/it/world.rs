@@ -11,7 +11,7 @@ use sqlx::{Connection, Executor, MySqlConnection};
 
 #[test]
 fn postgres_answers() {
-    for (name, major) in [("postgres", "15."), ("postgres-18", "18.")] {
+    for (name, major) in [("postgres-13", "13."), ("postgres", "15."), ("postgres-18", "18.")] {
         let postgres = need(name);
         assert!(postgres.version.starts_with(major), "{name}: {}", postgres.version);
         let url = postgres.detail("url");

@@ -26,6 +26,7 @@ macro_rules! claims {
 // What competing claims open on the others is shown in `lines`: there the gate is where they begin.
 claims! {
     fn a_claim_that_skips_opens_a_line_and_no_row_on_postgres = "postgres" SkipLocked (0, 1),
+    fn a_claim_that_skips_opens_a_line_and_no_row_on_postgres_13 = "postgres-13" SkipLocked (0, 1),
     fn a_claim_that_skips_opens_a_line_and_no_row_on_postgres_18 = "postgres-18" SkipLocked (0, 1),
     fn a_claim_by_cas_opens_a_line_and_no_row_on_postgres = "postgres" Cas (0, 1),
     fn a_claim_of_an_owner_opens_no_row_on_postgres = "postgres" Own (0, 1),

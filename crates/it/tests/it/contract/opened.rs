@@ -43,7 +43,7 @@ pub(super) struct Trial {
 /// How relays divide the rows on a server, and whether they keep history.
 pub(super) fn ways(server: &str) -> Vec<(Strategy, bool)> {
     let rivals: &[Strategy] = match server {
-        "postgres" | "postgres-18" => &[Strategy::SkipLocked, Strategy::Cas],
+        "postgres-13" | "postgres" | "postgres-18" => &[Strategy::SkipLocked, Strategy::Cas],
         "mariadb-10.5" => &[Strategy::Cas, Strategy::Preempt],
         _ => &[Strategy::SkipLocked, Strategy::Cas, Strategy::Preempt],
     };

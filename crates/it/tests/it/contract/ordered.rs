@@ -292,6 +292,11 @@ mod pages {
     servers!(test);
 
     #[tokio::test]
+    async fn on_postgres_13() {
+        test("postgres-13").await;
+    }
+
+    #[tokio::test]
     async fn on_postgres_18() {
         test("postgres-18").await;
     }
@@ -317,6 +322,11 @@ mod bare {
     #[tokio::test]
     async fn on_postgres() {
         test("postgres").await;
+    }
+
+    #[tokio::test]
+    async fn on_postgres_13() {
+        test("postgres-13").await;
     }
 
     #[tokio::test]

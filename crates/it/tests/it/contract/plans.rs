@@ -20,7 +20,9 @@ const TABLE: &str = "outbox";
 fn roomy(server: &str) -> &'static [&'static str] {
     const POOL: &str = "--innodb-buffer-pool-size=512M";
     match server {
-        "postgres" | "postgres-18" => &["-c", "shared_buffers=256MB", "-c", "max_wal_size=4GB"],
+        "postgres-13" | "postgres" | "postgres-18" => {
+            &["-c", "shared_buffers=256MB", "-c", "max_wal_size=4GB"]
+        }
         "mysql" => &[POOL, "--innodb-redo-log-capacity=512M", "--skip-log-bin"],
         _ => &[POOL, "--innodb-log-file-size=512M", "--skip-log-bin"],
     }
@@ -138,6 +140,14 @@ async fn with_few_rows_and_with_many_every_statement_is_served_by_index_and_open
 }
 
 servers!(with_few_rows_and_with_many_every_statement_is_served_by_index_and_opens_only_its_rows);
+
+#[tokio::test]
+async fn on_postgres_13() {
+    with_few_rows_and_with_many_every_statement_is_served_by_index_and_opens_only_its_rows(
+        "postgres-13",
+    )
+    .await;
+}
 
 #[tokio::test]
 async fn on_postgres_18() {

@@ -3,7 +3,8 @@
 /// Names a group of servers and the facts that hold on all of them.
 macro_rules! facts {
     (on_postgres: $facts:tt) => {
-        facts!(@on_postgres [postgres_15 "postgres", postgres_18 "postgres-18"] $facts);
+        facts!(@on_postgres
+            [postgres_13 "postgres-13", postgres_15 "postgres", postgres_18 "postgres-18"] $facts);
     };
     (on_the_mysql_family: $facts:tt) => {
         facts!(@on_the_mysql_family

@@ -1,4 +1,4 @@
-//! PostgreSQL, the oldest and the newest that the world has.
+//! PostgreSQL: the oldest that is promised, the newest, and one between.
 
 mod claims;
 mod limits;

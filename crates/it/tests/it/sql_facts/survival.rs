@@ -48,6 +48,11 @@ where
 }
 
 #[tokio::test]
+async fn postgres_13_keeps_acknowledged_commits_when_killed() {
+    what_was_acknowledged_is_there_after_a_kill::<Postgres>("postgres-13").await.unwrap();
+}
+
+#[tokio::test]
 async fn postgres_15_keeps_acknowledged_commits_when_killed() {
     what_was_acknowledged_is_there_after_a_kill::<Postgres>("postgres").await.unwrap();
 }
