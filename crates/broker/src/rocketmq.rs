@@ -70,7 +70,8 @@ pub enum Shape {
 #[derive(Clone, Debug)]
 pub struct Access {
     /// `rocketmq://HOST:PORT,HOST:PORT` or `rocketmq+tls://…`; behind it `?nameserver=HOST:PORT`,
-    /// if the settings of brokers shall be looked at. Without a proxy,
+    /// if the settings of brokers shall be looked at, or `?plain-nameserver=HOST:PORT`, if they
+    /// speak no TLS and the proxy does. Without a proxy,
     /// `rocketmq+remoting://HOST:PORT,HOST:PORT` or `rocketmq+remoting+tls://…` of name servers.
     pub url: String,
     /// Access key and secret key.

@@ -11,11 +11,14 @@ pub(super) struct Places {
     pub(super) tls: bool,
     /// `HOST:PORT` of each name server: only they lead to the settings of brokers.
     pub(super) names: Vec<String>,
+    /// Whether to speak TLS with them, and with the brokers that they tell.
+    pub(super) names_tls: bool,
 }
 
 const PLAIN: &str = "rocketmq://";
 const TLS: &str = "rocketmq+tls://";
-const NAMES: &str = "nameserver=";
+const NAMES: &str = "nameserver";
+const PLAIN_NAMES: &str = "plain-nameserver";
 const REMOTING: &str = "rocketmq+remoting://";
 const REMOTING_TLS: &str = "rocketmq+remoting+tls://";
 
@@ -24,8 +27,8 @@ pub(super) fn is_remoting(url: &str) -> bool {
     url.starts_with(REMOTING) || url.starts_with(REMOTING_TLS)
 }
 
-/// Reads `rocketmq://HOST:PORT,HOST:PORT?nameserver=HOST:PORT,HOST:PORT`. No text of an error
-/// repeats what it read.
+/// Reads `rocketmq://HOST:PORT,HOST:PORT?nameserver=HOST:PORT,HOST:PORT`. Name servers are spoken
+/// with as proxies are, unless they are called plain. No text of an error repeats what it read.
 pub(super) fn read(url: &str) -> Result<Places, Cause> {
     let (rest, tls) = match (url.strip_prefix(PLAIN), url.strip_prefix(TLS)) {
         (Some(rest), _) => (rest, false),
@@ -35,12 +38,13 @@ pub(super) fn read(url: &str) -> Result<Places, Cause> {
     };
     let (hosts, query) = rest.split_once('?').map_or((rest, None), |(rest, it)| (rest, Some(it)));
     let proxies = several(hosts.strip_suffix('/').unwrap_or(hosts))?;
-    let names = match query.map(|query| query.strip_prefix(NAMES)) {
-        None => Vec::new(),
-        Some(Some(names)) => several(names)?,
-        Some(None) => return Err(wrong("behind the hosts only ?nameserver=HOST:PORT may stand")),
+    let (names, names_tls) = match query.map(|query| query.split_once('=')) {
+        None => (Vec::new(), false),
+        Some(Some((NAMES, names))) => (several(names)?, tls),
+        Some(Some((PLAIN_NAMES, names))) => (several(names)?, false),
+        Some(_) => return Err(wrong("behind the hosts only ?nameserver=HOST:PORT may stand")),
     };
-    Ok(Places { proxies, tls, names })
+    Ok(Places { proxies, tls, names, names_tls })
 }
 
 /// Reads `rocketmq+remoting://HOST:PORT,HOST:PORT`, the name servers, and whether to speak TLS.
@@ -94,6 +98,18 @@ mod tests {
         assert!(read("rocketmq+tls://a:1").unwrap().tls);
     }
 
+    #[test]
+    fn name_servers_are_spoken_with_as_proxies_are_unless_they_are_called_plain() {
+        for (url, tls) in [
+            ("rocketmq://a:1?nameserver=n:3", false),
+            ("rocketmq+tls://a:1?nameserver=n:3", true),
+            ("rocketmq+tls://a:1?plain-nameserver=n:3", false),
+        ] {
+            let places = read(url).unwrap();
+            assert_eq!((places.names_tls, &*places.names), (tls, &["n:3".to_owned()][..]), "{url}");
+        }
+    }
+
     #[cfg(feature = "rocketmq-remoting")]
     #[test]
     fn without_a_proxy_the_hosts_are_name_servers() {
@@ -124,6 +140,7 @@ mod tests {
             "rocketmq://me:canary@a:1",
             "rocketmq://a:1/canary",
             "rocketmq://a:1?canary=1",
+            "rocketmq://a:1?plain-nameserver=canary",
         ] {
             let cause = read(url).unwrap_err();
             assert_eq!(cause.code, Code::ConfigInvalid, "{url}");

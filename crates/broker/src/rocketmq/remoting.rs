@@ -81,7 +81,8 @@ impl Desk {
         body: &[u8],
     ) -> Result<Vec<u8>, Silence> {
         let asked = timeout(self.patience, self.exchange(code, fields, body)).await;
-        let unreached = |why: String| Silence::Unreached(format!("{}: {why}", self.address));
+        let how = if self.trust.is_some() { " with TLS" } else { "" };
+        let unreached = |why: String| Silence::Unreached(format!("{}{how}: {why}", self.address));
         let (header, body) = match asked {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => return Err(unreached(error.to_string())),

@@ -14,6 +14,7 @@ use super::address::{self, Places};
 use super::common::Common;
 use super::part::{self, Shown};
 use super::refusal::{self, Absence};
+use super::remoting::Trust;
 use super::wire::{Line, resource, v2};
 use super::witness::{self, Witness};
 use super::{Options, Shape, batch, inspect};
@@ -43,9 +44,10 @@ impl RocketMq {
     pub fn new(options: Options) -> Result<RocketMq, Cause> {
         let places = address::read(&options.access.url)?;
         let line = Line::new(&options.access, &places, options.manner.timeout)?;
-        let Places { proxies, names, .. } = places;
+        let Places { proxies, names, names_tls, .. } = places;
         let destination = format!("rocketmq://{}", proxies.join(","));
-        let common = Common::new(options, &destination, names, None)?;
+        let trust = names_tls.then(Trust::system);
+        let common = Common::new(options, &destination, names, trust)?;
         let (witness, shown) = (Witness::default(), Shown::default());
         Ok(RocketMq { common, witness, shown, line })
     }

@@ -112,7 +112,7 @@ pub(super) fn at(instance: &Instance, server: &str, part: &str) -> String {
 }
 
 impl RocketMqQuay {
-    fn new(
+    pub(super) fn new(
         url: &str,
         names: &str,
         broker: &str,

@@ -4,7 +4,7 @@
 // It is told a folder and six ports: of gRPC, of the name server, of the proxy's old protocol, one
 // that the broker takes because it is two below its own, one for copies of the broker, and the
 // broker's own. Further arguments, `broker.KEY=VALUE` and `proxy.KEY=VALUE`, outdo what stands
-// here; `file.NAME=TEXT` is a file beside the settings.
+// here; `property.KEY=VALUE` is for Java; `file.NAME=TEXT` is a file beside the settings.
 
 import java.io.IOException;
 import java.io.InputStream;
@@ -36,6 +36,7 @@ public class One {
             String[] pair = more.split("=", 2);
             if (pair[0].startsWith("broker.")) broker.put(pair[0].substring(7), pair[1]);
             if (pair[0].startsWith("proxy.")) proxy.put(pair[0].substring(6), quoted(pair[1]));
+            if (pair[0].startsWith("property.")) System.setProperty(pair[0].substring(9), pair[1]);
             if (pair[0].startsWith("file.")) write(conf.resolve(pair[0].substring(5)), pair[1]);
         }
         String brokerConf = write(conf.resolve("broker.conf"), lines(broker)).toString();

@@ -19,9 +19,10 @@ const ADDRESS: Address = Address {
     several: true,
     usual_port: false,
     login: Some(("access_key", "secret_key")),
-    behind: Some(|more| match more.is_empty() || more.starts_with("?nameserver=") {
-        true => Ok(()),
-        false => Err("only ?nameserver=HOST:PORT may follow the hosts"),
+    behind: Some(|more| match more.split_once('=') {
+        Some(("?nameserver" | "?plain-nameserver", _)) => Ok(()),
+        _ if more.is_empty() => Ok(()),
+        _ => Err("only ?nameserver=HOST:PORT may follow the hosts"),
     }),
 };
 

@@ -117,6 +117,7 @@ fn a_url_of_another_kind_is_told_with_what_to_write() {
         ("rocketmq", "rocketmq://me:canary@a:1", "write them as `access_key` and `secret_key`"),
         ("rocketmq", "rocketmq://a:1?canary=1", "only ?nameserver=HOST:PORT may follow"),
         ("rocketmq", "rocketmq://a:1?nameserver=canary", "a host is without its port"),
+        ("rocketmq", "rocketmq+tls://a:1?plain-nameserver=canary", "a host is without its port"),
         ("rocketmq", "rocketmq+remoting://a:1?nameserver=canary:1", "nothing may stand"),
         ("redis", "redis://:canary@a/orders", "only the number of a database may follow"),
         ("rabbitmq", "amqp://me:canary@a/b/c", "is written %2F"),
