@@ -1,5 +1,5 @@
 // Reads events with RocketMQ's official Java client and the CloudEvents SDK for Java, and prints
-// each on one line: what the envelope says, what RocketMQ knows it by, and its data as base64.
+// each as a line of JSON: what the envelope says, and what RocketMQ knows it by.
 //
 // The SDK's own binding for RocketMQ was never published; what is left of it is `Letter` below.
 
@@ -8,12 +8,12 @@ import io.cloudevents.SpecVersion;
 import io.cloudevents.core.data.BytesCloudEventData;
 import io.cloudevents.core.message.impl.BaseGenericBinaryMessageReaderImpl;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
-import java.util.Base64;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.function.BiConsumer;
 import java.util.stream.Collectors;
-import java.util.stream.Stream;
 import org.apache.rocketmq.client.apis.ClientConfiguration;
 import org.apache.rocketmq.client.apis.ClientServiceProvider;
 import org.apache.rocketmq.client.apis.consumer.FilterExpression;
@@ -47,24 +47,35 @@ public class Reader {
 
     private static String line(MessageView message) {
         CloudEvent event = new Letter(message).toEvent();
-        byte[] data = event.getData() == null ? new byte[0] : event.getData().toBytes();
-        Object key = event.getExtension("bizkey");
-        return Stream.of(
-                event.getId(),
-                event.getType(),
-                event.getSource(),
-                event.getTime().toInstant(),
-                event.getDataContentType(),
-                key,
-                message.getMessageId(),
-                message.getMessageGroup().orElse(""),
-                message.getTag().orElse(""),
-                message.getKeys().stream().sorted().collect(Collectors.joining(",")),
-                message.getProperties().get("traceparent"),
-                event.getExtension("sequence"),
-                Base64.getEncoder().encodeToString(data))
-            .map(String::valueOf)
-            .collect(Collectors.joining("\t"));
+        Map<String, String> fields = new TreeMap<>();
+        fields.put("id", event.getId());
+        fields.put("type", event.getType());
+        fields.put("source", event.getSource().toString());
+        fields.put("subject", event.getSubject());
+        fields.put("time", event.getTime().toInstant().toString());
+        fields.put("datacontenttype", event.getDataContentType());
+        if (event.getData() != null)
+            fields.put("data", new String(event.getData().toBytes(), StandardCharsets.UTF_8));
+        for (String name : event.getExtensionNames())
+            fields.put(name, String.valueOf(event.getExtension(name)));
+        fields.put("message-id", message.getMessageId().toString());
+        fields.put("message-group", message.getMessageGroup().orElse(null));
+        fields.put("tag", message.getTag().orElse(null));
+        fields.put("keys", message.getKeys().stream().sorted().collect(Collectors.joining(",")));
+        fields.put("property-traceparent", message.getProperties().get("traceparent"));
+        return fields.entrySet().stream()
+            .filter(it -> it.getValue() != null)
+            .map(it -> quoted(it.getKey()) + ":" + quoted(it.getValue()))
+            .collect(Collectors.joining(",", "{", "}"));
+    }
+
+    private static String quoted(String text) {
+        var out = new StringBuilder("\"");
+        for (char letter : text.toCharArray()) {
+            boolean plain = letter >= ' ' && letter <= '~' && letter != '"' && letter != '\\';
+            out.append(plain ? String.valueOf(letter) : String.format("\\u%04x", (int) letter));
+        }
+        return out.append('"').toString();
     }
 
     /** A message as the SDK reads it. */

@@ -1,9 +1,11 @@
 //! One group's view of a topic, read from the brokers of RocketMQ themselves by the old protocol,
 //! as consumers of RocketMQ 4 do.
 //!
-//! Enough for the suite of sinks: it is alone in its group, and gives nothing to others.
+//! Enough for the suite of sinks and for a journey: it is alone in its group, and gives nothing to
+//! others. A broker keeps one number for each queue, so only what lies before the first that is not
+//! ended counts as ended.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -34,10 +36,15 @@ pub(super) struct Pull {
     state: Mutex<State>,
 }
 
+/// A queue that a broker has of a topic.
+type Line = (usize, String, i64);
+
 #[derive(Default)]
 struct State {
-    /// Where each queue that a broker has of a topic is read next.
-    places: BTreeMap<(usize, String, i64), i64>,
+    /// Where each queue is read next.
+    places: BTreeMap<Line, i64>,
+    /// What was read of each and is not ended.
+    open: BTreeMap<Line, BTreeSet<i64>>,
     shelf: VecDeque<Entry>,
     hand: HashMap<Handle, Entry>,
     handles: u64,
@@ -89,6 +96,8 @@ impl Pull {
                     let Some(last) = come.last() else { break };
                     place = last.place + 1;
                     state.places.insert(of.clone(), place);
+                    let open = state.open.entry(of.clone()).or_default();
+                    open.extend(come.iter().map(|entry| entry.place));
                     state.shelf.extend(come);
                 }
             }
@@ -124,9 +133,9 @@ impl Pull {
         }
     }
 
-    /// Says that everything up to this one is ended.
-    async fn commit(&self, entry: &Entry) -> Result<(), Silence> {
-        let (queue, place) = (entry.queue.to_string(), (entry.place + 1).to_string());
+    /// Says that everything before this place of its queue is ended.
+    async fn commit(&self, entry: &Entry, place: i64) -> Result<(), Silence> {
+        let (queue, place) = (entry.queue.to_string(), place.to_string());
         let fields = [
             ("consumerGroup", &*self.wants.group),
             ("topic", &entry.topic),
@@ -164,9 +173,17 @@ impl State {
         Some(delivery)
     }
 
-    fn ended(&mut self, handle: Handle) -> Result<Entry, Refusal> {
+    fn laid_down(&mut self, handle: Handle) -> Result<Entry, Refusal> {
         let gone = || Refusal::Reject(Cause::new(Code::SinkRefused, "it is not in hand"));
         self.hand.remove(&handle).ok_or_else(gone)
+    }
+
+    /// Ends one; returns the first place of its queue that is not ended.
+    fn end(&mut self, entry: &Entry) -> i64 {
+        let of = (entry.broker, entry.topic.clone(), entry.queue);
+        let open = self.open.entry(of.clone()).or_default();
+        open.remove(&entry.place);
+        open.first().or(self.places.get(&of)).copied().unwrap_or(entry.place + 1)
     }
 }
 
@@ -189,19 +206,23 @@ impl Feed for Pull {
     }
 
     async fn ack(&self, handle: Handle) -> Result<(), Refusal> {
-        let entry = self.state.lock().await.ended(handle)?;
-        self.commit(&entry).await.map_err(down)
+        // Held until the broker knows, or an earlier place could come behind a later one.
+        let mut state = self.state.lock().await;
+        let entry = state.laid_down(handle)?;
+        let place = state.end(&entry);
+        self.commit(&entry, place).await.map_err(down)
     }
 
     async fn nack(&self, handle: Handle, nack: Nack) -> Result<(), Refusal> {
         let mut state = self.state.lock().await;
-        let entry = state.ended(handle)?;
+        let entry = state.laid_down(handle)?;
         if let Nack::Again(_) = nack {
             state.shelf.push_front(entry);
             return Ok(());
         }
         self.bury(&entry).await.map_err(down)?;
-        self.commit(&entry).await.map_err(down)
+        let place = state.end(&entry);
+        self.commit(&entry, place).await.map_err(down)
     }
 
     async fn extend(&self, _handle: Handle, _by: Duration) -> Result<(), Refusal> {

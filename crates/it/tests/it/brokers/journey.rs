@@ -2,7 +2,7 @@
 //! while relay, consumer and broker are killed.
 
 use it::journey::Journey;
-use it::quay::{http, kafka, nats, rabbitmq, redis, rocketmq, rocketmq_remoting};
+use it::quay::{http, kafka, nats, rabbitmq, redis, rocketmq, rocketmq_4, rocketmq_remoting};
 
 const FROM_POSTGRES: Journey = Journey { database: "postgres", events: 20_000, keys: 500 };
 const FROM_MYSQL: Journey = Journey { database: "mysql", ..FROM_POSTGRES };
@@ -15,6 +15,11 @@ async fn by_rocketmq_from_mysql() {
 #[tokio::test]
 async fn by_rocketmq_without_a_proxy_from_postgres() {
     FROM_POSTGRES.go(&rocketmq_remoting::own().await).await.unwrap();
+}
+
+#[tokio::test]
+async fn by_rocketmq_4_from_mysql() {
+    FROM_MYSQL.go(&rocketmq_4::own().await).await.unwrap();
 }
 
 #[tokio::test]

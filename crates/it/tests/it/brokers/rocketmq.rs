@@ -1,17 +1,18 @@
 //! RocketMQ: the contracts on the real broker and proxy, and what only it has.
 
-use std::process::Command;
+mod foreign;
+mod looks;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use broker::manner::{Manner, Subscription};
 use broker::rocketmq::{RocketMq, RocketMqFeed, Shape};
 use event::{
-    Answer, Code, Delivery, Durability, Event, EventId, Feed, Finding, Gauge, Inspection, Millis,
-    Nack, Refusal, Sequence, Sink,
+    Answer, Code, Delivery, Event, EventId, Feed, Gauge, Inspection, Millis, Nack, Refusal, Sink,
 };
 use it::quay::Quay;
-use it::quay::rocketmq::{RocketMqQuay, guarded, own_with, shared};
+use it::quay::rocketmq::{RocketMqQuay, guarded, shared};
 
 it::sink_contract!(it::quay::rocketmq::shared, it::quay::rocketmq::own);
 it::feed_contract!(
@@ -170,44 +171,6 @@ async fn a_broker_that_asks_for_keys_lets_in_who_has_them_and_nobody_else() {
     assert!(seen.levels.iter().any(|level| level.gauge == Gauge::Disk), "{seen:?}");
 }
 
-#[tokio::test]
-async fn a_look_tells_what_a_receipt_is_worth_by_the_brokers_own_settings() {
-    let quay = own_with(&["broker.flushDiskType=SYNC_FLUSH"], None).await;
-    let topic = topic(&quay, "FIFO").await;
-    let (sink, feed) = (sink(&quay, Shape::Fifo), feed(&quay, &topic, true).await);
-    let events: Vec<Event> =
-        (0..3).map(|n| Event::new(&*topic, "T", "{}").key(n.to_string())).collect();
-    assert!(sink.publish(&events).await.iter().all(Result::is_ok));
-    all(&feed, 3).await;
-    feed.close().await;
-    assert!(sink.publish(&events[..1]).await.iter().all(Result::is_ok));
-    let seen = sink.inspect().await.expect("it tells");
-    assert_eq!(seen.durability, Durability::Durable, "{seen:?}");
-    assert!(seen.findings.iter().any(|it| it.detail.contains("inSyncReplicas=2")), "{seen:?}");
-    let lag = seen.levels.iter().find(|level| level.gauge == Gauge::Lag && level.topic == topic);
-    assert_eq!(lag.map(|level| level.value), Some(1.0), "{seen:?}");
-    // Without a name server nothing is known, so nothing is claimed.
-    let mut options = quay.options(manner(), Shape::Fifo);
-    options.access.url = format!("rocketmq://{}", quay.address().expect("an address"));
-    let blind = RocketMq::new(options).expect("the options are right");
-    let seen = blind.inspect().await.expect("it tells");
-    assert_eq!(seen.durability, Durability::BestEffort);
-    assert!(seen.findings.iter().any(|it| it.detail.contains("?nameserver=")), "{seen:?}");
-}
-
-/// The code and the guide rely on this: by itself, the role of a broker promises nothing.
-#[tokio::test]
-async fn a_synchronous_master_without_a_slave_gives_receipts_and_is_not_called_replicated() {
-    let quay = own_with(&["broker.brokerRole=SYNC_MASTER"], None).await;
-    let (topic, sink) = (topic(&quay, "FIFO").await, sink(&quay, Shape::Fifo));
-    let answers = sink.publish(&[Event::new(&*topic, "T", "{}").key("k")]).await;
-    assert!(answers[0].is_ok(), "{answers:?}");
-    let seen = sink.inspect().await.expect("it tells");
-    assert_eq!(seen.durability, Durability::BestEffort, "{seen:?}");
-    let told = |it: &Finding| it.what == "replication" && it.detail.contains("waits for no copy");
-    assert!(seen.findings.iter().any(told), "{seen:?}");
-}
-
 /// Makes a topic, and a feed of a group that keeps no order.
 async fn unordered(quay: &RocketMqQuay, lease: Duration) -> (String, RocketMqFeed) {
     let topic = topic(quay, "NORMAL").await;
@@ -349,48 +312,4 @@ async fn a_group_that_is_not_there_is_told_with_what_to_do() {
     let Err(Refusal::Down(cause)) = refused else { panic!("{refused:?}") };
     assert!(cause.detail.contains("updateSubGroup"), "{cause}");
     feed.close().await;
-}
-
-#[tokio::test]
-async fn the_official_java_client_and_the_cloudevents_sdk_read_our_events() {
-    let (quay, server) = (shared().await, it::world::need("rocketmq"));
-    let (topic, group) = (topic(&quay, "FIFO").await, format!("group-{}", EventId::new()));
-    quay.make_group(&group, true).await.expect("a group is made");
-    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    let paid = |payload: &str| Event::new(&*topic, "OrderPaid", payload).key("ключ 7");
-    let events = [
-        paid(r#"{"total": 42, "name": "Grüße"}"#).header("traceparent", trace),
-        paid("").header("content-type", "text/plain"),
-    ];
-    let events = events.map(|event| Event { sequence: Sequence::of(4711), ..event });
-    let answers = sink(&quay, Shape::Fifo).publish(&events).await;
-    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
-    let address = quay.address().expect("an address").to_string();
-    let mut reader = Command::new(server.detail("java"));
-    reader.args(["-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp"]);
-    reader.arg(format!("{}/*", server.detail("client")));
-    reader.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/foreign/rocketmq/Reader.java"));
-    reader.args([&address, &topic, &group, "2"]).env("POSTBOX_RUN", &server.run);
-    let read = tokio::task::spawn_blocking(move || reader.output()).await;
-    let read = read.expect("it ends").expect("java starts");
-    let told = String::from_utf8_lossy(&read.stdout);
-    let errors = String::from_utf8_lossy(&read.stderr);
-    assert!(read.status.success(), "{told}\n{errors}");
-    for (line, event) in told.lines().zip(&events) {
-        let id = event.id.to_string();
-        let fields: Vec<&str> = line.split('\t').collect();
-        assert_eq!(fields[..3], [&id, "OrderPaid", "orders"], "{line}");
-        assert_eq!(Millis::parse(fields[3]), Some(event.created), "{line}");
-        assert_eq!(fields[5..9], ["ключ 7", &id, "ключ 7", "OrderPaid"], "{line}");
-        assert_eq!(fields[9], format!("{id},ключ_7"), "{line}");
-        assert_eq!(fields[11], "0000000000000004711", "{line}");
-    }
-    let fields = |line: usize| -> Vec<String> {
-        told.lines().nth(line).expect("two came").split('\t').map(str::to_owned).collect()
-    };
-    let (first, second) = (fields(0), fields(1));
-    assert_eq!((first[4].as_str(), first[10].as_str()), ("application/json", trace));
-    assert_eq!((second[4].as_str(), second[10].as_str()), ("text/plain", "null"));
-    assert_eq!(first[12], "eyJ0b3RhbCI6IDQyLCAibmFtZSI6ICJHcsO8w59lIn0=");
-    assert_eq!(second[12], "", "nothing is read as nothing");
 }
