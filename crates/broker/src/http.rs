@@ -39,6 +39,8 @@ use crate::webhook;
 use crate::width::Signal;
 
 #[cfg(feature = "rabbitmq")]
+pub(crate) use self::answer::chain;
+#[cfg(feature = "rabbitmq")]
 pub(crate) use self::dial::trust_nobody;
 pub use self::feed::{HttpFeed, Reception};
 

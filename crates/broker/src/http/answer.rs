@@ -190,7 +190,8 @@ fn unbroken(json: &str) -> String {
     out
 }
 
-pub(super) fn chain(error: &dyn Error) -> String {
+/// Returns what an error says, and what all that caused it say.
+pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(error) = next {

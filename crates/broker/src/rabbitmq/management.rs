@@ -11,7 +11,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::reach;
-use crate::http::trust_nobody;
+use crate::http::{chain, trust_nobody};
 
 /// Queues that one page may have; the plugin allows no more.
 const PAGE: usize = 500;
@@ -73,7 +73,7 @@ impl Management {
         }
         url.set_query((!query.is_empty()).then_some(query));
         let request = self.client.get(url).basic_auth(&self.user, Some(self.password.reveal()));
-        let failed = |error: reqwest::Error| down(Code::SinkDown, error.without_url().to_string());
+        let failed = |error: reqwest::Error| down(Code::SinkDown, chain(&error.without_url()));
         let response = request.send().await.map_err(failed)?;
         match response.status() {
             StatusCode::NOT_FOUND => return Ok(None),

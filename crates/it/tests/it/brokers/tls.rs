@@ -1,6 +1,7 @@
 //! TLS with servers whose certificate is of a private CA. A client trusts the CAs of the machine,
 //! or those of the file that SSL_CERT_FILE names; so each client here is a process of its own.
 
+mod rabbitmq;
 mod rocketmq;
 
 use std::fs;
