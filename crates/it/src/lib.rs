@@ -23,4 +23,5 @@ pub mod receiver;
 pub mod session;
 pub mod site;
 pub mod suite;
+pub mod three;
 pub mod world;

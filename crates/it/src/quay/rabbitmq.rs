@@ -43,6 +43,14 @@ pub struct RabbitMqQuay {
     instance: Option<Mutex<Instance>>,
 }
 
+/// Where nodes of a cluster meet.
+pub struct AmongNodes {
+    /// The port of the registry of names that stands beside a node.
+    pub registry: u16,
+    /// Where the node lets others in.
+    pub peers: u16,
+}
+
 /// Uses the server of the world.
 pub async fn shared() -> RabbitMqQuay {
     let server = need("rabbitmq");
@@ -58,8 +66,13 @@ pub async fn shared() -> RabbitMqQuay {
 
 /// Starts a server of its own.
 pub async fn own() -> RabbitMqQuay {
+    own_with(&[]).await
+}
+
+/// Starts a server of its own with further arguments.
+pub async fn own_with(more: &[&str]) -> RabbitMqQuay {
     let server = need("rabbitmq");
-    let instance = Instance::start("rabbitmq").expect("a server starts");
+    let instance = Instance::start_with("rabbitmq", more).expect("a server starts");
     let [_, management, peers, ..] = instance.ports;
     let mut plugin: Url = server.detail("management").parse().expect("an address");
     plugin.set_port(Some(management)).expect("an address has a port");
@@ -114,10 +127,16 @@ impl RabbitMqQuay {
         let server = need("rabbitmq");
         let mut call = Command::new(server.detail("call"));
         call.args(["-c", server.detail("cookie"), "-address"]);
-        call.arg(format!("127.0.0.1:{}", self.peers)).args(["-timeout", "20", "-a", function]);
+        call.arg(format!("127.0.0.1:{}", self.peers)).args(["-timeout", "60", "-a", function]);
         let done = call.output()?;
         ensure!(done.status.success(), "{function}: {}", String::from_utf8_lossy(&done.stderr));
         Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+    }
+
+    /// Returns where other nodes find a server of its own.
+    pub fn among_nodes(&self) -> Result<AmongNodes> {
+        let [_, _, peers, registry, ..] = self.instance()?.ports;
+        Ok(AmongNodes { registry, peers })
     }
 
     /// Waits until it answers.

@@ -4,6 +4,7 @@ mod brake;
 mod http;
 mod journey;
 mod kafka;
+mod majority;
 mod nats;
 mod outage;
 mod rabbitmq;

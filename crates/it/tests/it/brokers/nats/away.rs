@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use async_nats::ConnectOptions;
 use async_nats::jetstream::stream::Config;
@@ -15,11 +15,10 @@ use it::answer::{cause, paid, publish};
 use it::instance::Instance;
 use it::quay::Quay;
 use it::quay::nats::{shared, stream_of};
+use it::three::nats_member;
 use tokio::time::sleep;
 
-/// How long servers may take to find each other, or out that one is away.
-const PATIENCE: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(50);
+use super::{LOOK, PATIENCE};
 
 fn sink(url: &str) -> Nats {
     let access = Access { url: Secret::new(url), token: None, credentials: None };
@@ -91,20 +90,11 @@ async fn look(sink: &Nats) -> Result<Inspection, Cause> {
     }
 }
 
-/// Starts a server of a cluster. The first finds the others by itself; they look for the first.
-fn member(name: &str, first: Option<&Instance>) -> Instance {
-    let port = first.map_or("{port2}".to_owned(), |first| first.ports[1].to_string());
-    let routes = format!("nats://127.0.0.1:{port}");
-    let cluster = ["--cluster_name", "three", "--cluster", "nats://127.0.0.1:{port2}"];
-    let own = ["--name", name, "--routes", &routes];
-    Instance::start_with("nats", &[&cluster[..], &own].concat()).unwrap()
-}
-
 #[tokio::test]
 async fn a_stream_whose_server_is_away_spends_no_attempt_and_nobody_is_told_to_make_it() {
-    let first = member("n1", None);
-    let mut members =
-        [("n2", member("n2", Some(&first))), ("n3", member("n3", Some(&first))), ("n1", first)];
+    let first = nats_member("n1", None).unwrap();
+    let [second, third] = ["n2", "n3"].map(|name| nats_member(name, Some(&first)).unwrap());
+    let mut members = [("n2", second), ("n3", third), ("n1", first)];
     let url = members[0].1.url.clone();
     let (topic, home) = make(&url).await;
     let home = home.expect("a cluster tells who has it");

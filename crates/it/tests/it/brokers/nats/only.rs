@@ -1,7 +1,7 @@
 //! What only NATS JetStream has.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
 use broker::manner::{Manner, Naming, Subscription};
@@ -13,6 +13,9 @@ use it::answer::{cause, paid, publish};
 use it::quay::Quay;
 use it::quay::nats::{NatsQuay, shared, stream_of};
 use it::world::need;
+use tokio::time::sleep;
+
+use super::{LOOK, PATIENCE};
 
 fn manner() -> Manner {
     Manner::new("it")
@@ -157,6 +160,41 @@ async fn lag_and_the_dead_are_told() {
     assert_eq!((lag.group.as_str(), lag.value), ("stock", 2.0), "{seen:?}");
     let dead = level(Gauge::Dead).unwrap();
     assert_eq!((dead.topic.as_str(), dead.value), (&*dead_subject(&topic), 1.0), "{seen:?}");
+}
+
+#[tokio::test]
+async fn what_was_handed_out_again_is_told_until_it_is_ended() {
+    let quay = shared().await;
+    let topic = quay.topic("again").await.unwrap();
+    let sink = sink_of(&quay, None);
+    for key in ["a", "b", "c"] {
+        publish(&sink, &paid(&topic).key(key)).await.unwrap();
+    }
+    let told = async |value: f64| {
+        let began = Instant::now();
+        loop {
+            let seen = sink.inspect().await.unwrap();
+            let level = seen.levels.iter().find(|it| it.gauge == Gauge::Retry);
+            if level.is_some_and(|it| it.group == "again" && it.value == value) {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "not {value}: {seen:?}");
+            sleep(LOOK).await;
+        }
+    };
+    let feed = quay.feed(Subscription::new("again", &[&topic])).await.unwrap();
+    let next = async || feed.next(PATIENCE).await.unwrap().expect("it comes");
+    let out = [next().await, next().await, next().await];
+    told(0.0).await;
+    let [first, second, _] = &out;
+    for come in [first, second] {
+        feed.nack(come.handle, Nack::Again(Duration::ZERO)).await.unwrap();
+    }
+    let again = [next().await, next().await];
+    assert_eq!(again.each_ref().map(|come| come.attempt), [2, 2]);
+    told(2.0).await;
+    feed.ack(again[0].handle).await.unwrap();
+    told(1.0).await;
 }
 
 /// With one in hand each, a group as a whole has one: order for any number of feeds.
