@@ -6,11 +6,12 @@ use broker::manner::{Naming, Subscription};
 use broker::rabbitmq::{FeedOptions, Options, RabbitMq, RabbitMqFeed};
 use event::{Code, Event, Feed, Nack, Refusal, Secret, Sink};
 use it::quay::Quay;
-use it::quay::rabbitmq::shared;
+use it::quay::rabbitmq::{RabbitMqQuay, shared};
 use reqwest::Method;
 use serde_json::json;
+use tokio::time::{Instant, sleep};
 
-use super::{PATIENCE, feed, manner, named, next, one, sink};
+use super::{LOOK, PATIENCE, feed, manner, named, next, one, sink};
 
 #[tokio::test]
 async fn the_exchange_without_a_name_leads_to_the_queue_of_that_name() {
@@ -137,4 +138,51 @@ async fn a_key_that_is_to_come_later_leaves_room_for_others() {
     assert_eq!(failing.event.unwrap().id, events[0].id);
     feed.nack(failing.handle, Nack::Again(PATIENCE * 2)).await.unwrap();
     assert_eq!(next(&feed).await.event.unwrap().id, events[7].id);
+}
+
+/// The channel says so: a quorum queue tells how many are out a few seconds late.
+#[tokio::test]
+async fn no_more_are_brought_than_the_prefetch_whatever_waits() {
+    const PREFETCH: u64 = 8;
+    let quay = shared().await;
+    let topic = quay.topic("group").await.unwrap();
+    let events: Vec<_> =
+        (0..40).map(|n: u32| Event::new(&*topic, "T", "{}").key(n.to_string())).collect();
+    assert!(sink(&quay).publish(&events).await.iter().all(Result::is_ok));
+    let subscription = Subscription { most: 2, ..Subscription::new("group", &[&topic]) };
+    let feed = RabbitMqFeed::new(quay.feed_options(subscription)).unwrap();
+    let mut come = next(&feed).await;
+    let queue = format!("group.{topic}");
+    let out = async |count: u64| {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let told = unended(&quay, &queue).await;
+            assert!(told.is_none_or(|told| told <= PREFETCH), "{told:?} are out");
+            if told == Some(count) {
+                return;
+            }
+            assert!(Instant::now() < until, "{told:?} are out, not {count}");
+            sleep(LOOK).await;
+        }
+    };
+    out(PREFETCH).await;
+    for n in 1..events.len() {
+        feed.ack(come.handle).await.unwrap();
+        come = next(&feed).await;
+        if n % 10 == 0 {
+            out(PREFETCH.min(events.len() as u64 - n as u64)).await;
+        }
+    }
+    out(1).await;
+}
+
+/// Asks the broker how many the consumer of a queue has that are not ended.
+async fn unended(quay: &RabbitMqQuay, queue: &str) -> Option<u64> {
+    let consumers = quay.ask(Method::GET, "consumers/%2f", None).await.unwrap();
+    let mut consumers = consumers.as_array()?.iter();
+    let consumer = consumers.find(|it| it["queue"]["name"] == queue)?;
+    let channel = consumer["channel_details"]["name"].as_str()?;
+    let channels = quay.ask(Method::GET, "channels", None).await.unwrap();
+    let channel = channels.as_array()?.iter().find(|it| it["name"] == channel)?;
+    channel["messages_unacknowledged"].as_u64()
 }
