@@ -3,6 +3,7 @@
 mod cluster;
 mod disk;
 mod foreign;
+mod missing;
 mod only;
 
 it::sink_contract!(it::quay::kafka::shared, it::quay::kafka::own);
