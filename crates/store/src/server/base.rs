@@ -175,7 +175,7 @@ impl<D: Dialect> Base<D> {
         self.forget_lines();
         self.adopted.store(false, Ordering::Relaxed);
         self.shards.store(0, Ordering::Relaxed);
-        *self.sharing() = Sharing::default();
+        self.sharing().forget();
         {
             let mut holding = self.holding();
             holding.forget();

@@ -18,6 +18,8 @@ use crate::own::{Member, heirs};
 pub(super) struct Sharing {
     /// When it looks again who is there.
     next: Millis,
+    /// How many there were.
+    known: usize,
     /// Which of its shards it gives away as soon as nothing of them is in flight.
     pub(super) heirs: Heirs,
     /// Which leases others have open.
@@ -28,6 +30,22 @@ impl Sharing {
     /// Forgets that this relay has said that it is there. Returns whether it had.
     pub(super) fn depart(&mut self) -> bool {
         std::mem::take(&mut self.next) > Millis(0)
+    }
+
+    /// Lets go of what was true of another server. How many relays there were stays: they come
+    /// back as this one does.
+    pub(super) fn forget(&mut self) {
+        *self = Sharing { known: self.known, ..Sharing::default() };
+    }
+
+    /// Learns how many relays were found, and returns with how many to reckon. One that was itself
+    /// away for a lease, at rest or without its database, came back first, perhaps: the others are
+    /// about to.
+    fn reckon(&mut self, found: usize, now: Millis, lease: Duration) -> usize {
+        let away = self.next + lease * 2 / 3 < now;
+        self.next = now + lease / 3;
+        let known = std::mem::replace(&mut self.known, found);
+        if away { known.max(found) } else { found }
     }
 }
 
@@ -41,17 +59,18 @@ pub(super) async fn share<D: Dialect>(
     if all == 1 {
         return Ok(());
     }
-    if let Some(members) = attend(base, now, lease).await? {
-        base.teller.tell(members.len().min(all));
+    if let Some(members) = attend(base, all, now, lease).await? {
         let mine = base.holding().shards();
         base.sharing().heirs = heirs(&base.owner, &mine, &members, all);
     }
     give(base, now + lease).await
 }
 
-/// Says now and then that this relay is there. Returns who else is, when it has looked.
+/// Says now and then that this relay is there, and tells with how many to reckon, of whom `most`
+/// work at once. Returns who is there, when it has looked.
 pub(super) async fn attend<D: Dialect>(
     base: &Base<D>,
+    most: usize,
     now: Millis,
     lease: Duration,
 ) -> Result<Option<Vec<Member>>, StoreError> {
@@ -59,7 +78,8 @@ pub(super) async fn attend<D: Dialect>(
         return Ok(None);
     }
     let members = base.work(&mut Attending { now, lease }).await?;
-    base.sharing().next = now + lease / 3;
+    let many = base.sharing().reckon(members.len(), now, lease);
+    base.teller.tell(many.min(most));
     Ok(Some(members))
 }
 
@@ -123,5 +143,35 @@ impl<D: Dialect> Work<D> for Giving {
 
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<(), Fault> {
         base.db.hand_over(conn, &base.owner, self.until, &self.grants).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn whoever_was_away_for_a_lease_reckons_with_all_that_there_were_until_it_looks_again() {
+        let mut sharing = Sharing::default();
+        let mut reckon = |found, seconds: i64| sharing.reckon(found, Millis(1000 * seconds), LEASE);
+        assert_eq!(reckon(1, 1_000), 1);
+        assert_eq!(reckon(4, 1_010), 4);
+        // Two went while this one was there to see it.
+        assert_eq!(reckon(2, 1_025), 2);
+        assert_eq!(reckon(4, 1_035), 4);
+        assert_eq!(reckon(1, 1_066), 4);
+        assert_eq!(reckon(3, 1_076), 3);
+        assert_eq!(reckon(1, 1_086), 1);
+    }
+
+    #[test]
+    fn on_another_server_it_reckons_with_those_of_the_one_before() {
+        let mut sharing = Sharing::default();
+        sharing.reckon(4, Millis(1_000_000), LEASE);
+        sharing.forget();
+        assert_eq!(sharing.reckon(1, Millis(1_005_000), LEASE), 4);
+        assert_eq!(sharing.reckon(1, Millis(1_015_000), LEASE), 1);
     }
 }

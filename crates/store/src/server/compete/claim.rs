@@ -75,9 +75,7 @@ async fn claim_all<D: Dialect>(
             (made, base.work(&mut seeing).await?)
         }
     };
-    if let Some(members) = attend(base, seen.glance.now, lease).await? {
-        base.teller.tell(members.len());
-    }
+    attend(base, usize::MAX, seen.glance.now, lease).await?;
     if !seen.stirs(lease) {
         lane.pace().claimed(0);
         return Ok(vec![Vec::new(); all]);
