@@ -3,11 +3,14 @@
 //! A table that is gone is never made again behind anybody's back: what it held is gone too, and
 //! an empty hot table may begin its numbers anew, below what the leases have passed already.
 
+use std::fmt::Display;
+
 use event::{Cause, Code, StoreError};
 
 /// What to do when a statement has met a table, or a column, that is not there.
 pub(crate) const MAKE: &str = "; postbox migrate makes tables that nobody has made yet, and says \
-                               what to do about one that is gone";
+                               what to do about one that is gone; those of an unreleased program \
+                               must be made anew";
 
 /// Returns the tables that migrations make, by name.
 pub(crate) fn tables(migrations: &[&str], table: &str) -> Vec<String> {
@@ -39,6 +42,19 @@ pub(crate) fn refuse_missing(
          this account may not see it: run what `postbox migrate --grants` prints"
     );
     Err(StoreError::Broken(Cause::new(Code::SchemaMissing, detail)))
+}
+
+/// Makes the answer to an account that may not make what is missing.
+pub(crate) fn not_ours(table: &str, found: u32, wanted: u32, said: &dyn Display) -> StoreError {
+    let there = match found {
+        0 => format!("there are no tables of {table:?} yet"),
+        _ => format!("the tables of {table:?} have schema {found}, and {wanted} is wanted"),
+    };
+    let detail = format!(
+        "{there}, and this account may not make any: run postbox migrate with the url of their \
+         owner ({said})"
+    );
+    StoreError::Broken(Cause::new(Code::SchemaMissing, detail))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use event::{Cause, Code, Millis, StoreError};
 use sqlx::mysql::MySqlConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, MySqlConnection, Row};
 
-use super::error::{judge, number, yields};
+use super::error::{denied, judge, number, yields};
 use super::{MySql, rows};
 use crate::outbox::ENCODE;
 use crate::server::{Commit, Connects, Fault, Identity, Scope, broken, down};
@@ -143,6 +143,10 @@ impl Connects for MySql {
 
     fn undone(error: &sqlx::Error) -> bool {
         number(error).is_some() && judge(error).cause().code == Code::StoreBusy
+    }
+
+    fn denied(error: &sqlx::Error) -> bool {
+        denied(error)
     }
 
     fn judge(error: &sqlx::Error) -> StoreError {

@@ -24,6 +24,11 @@ pub(super) fn number(error: &sqlx::Error) -> Option<u16> {
     Some(error.number())
 }
 
+/// Tells whether the account lacks a right.
+pub(super) fn denied(error: &sqlx::Error) -> bool {
+    number(error).is_some_and(|number| matches!(number, 1044 | 1142 | 1143 | 1227 | 1370))
+}
+
 /// Judges an error by its number.
 pub(super) fn judge(error: &sqlx::Error) -> StoreError {
     match (number(error), error) {

@@ -15,7 +15,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection, Row};
 
 use super::Postgres;
-use super::error::{judge, undone, yields};
+use super::error::{denied, judge, undone, yields};
 use crate::outbox::ENCODE;
 use crate::server::{Commit, Connects, Fault, Identity, Scope, broken, down};
 
@@ -108,6 +108,10 @@ impl Connects for Postgres {
 
     fn undone(error: &sqlx::Error) -> bool {
         undone(error)
+    }
+
+    fn denied(error: &sqlx::Error) -> bool {
+        denied(error)
     }
 
     fn judge(error: &sqlx::Error) -> StoreError {

@@ -22,6 +22,11 @@ pub(super) fn undone(error: &sqlx::Error) -> bool {
     told.is_some_and(|told| told.severity() == PgSeverity::Error)
 }
 
+/// Tells whether the account lacks a right.
+pub(super) fn denied(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|error| error.code().as_deref() == Some("42501"))
+}
+
 /// Judges an error by its SQLSTATE.
 pub(super) fn judge(error: &sqlx::Error) -> StoreError {
     let database = match error {

@@ -71,22 +71,32 @@ impl<D: Dialect> Work<D> for Migrating {
     }
 
     async fn run(&mut self, base: &Base<D>, conn: &mut D::Conn) -> Result<Schema, Fault> {
-        let done = Schema { found: D::WANTED, wanted: D::WANTED };
         // Whoever may not make tables, as a relay, is not asked to where there is nothing to do.
-        if base.db.version(conn).await? == D::WANTED {
+        let found = base.db.version(conn).await?;
+        if found == D::WANTED {
             refuse_missing(base, conn, D::WANTED).await?;
-            return Ok(done);
+        } else {
+            make(base, conn).await.map_err(|fault| match fault {
+                Fault::Sql(error) if D::denied(&error) => {
+                    whole::not_ours(&base.table, found, D::WANTED, &error).into()
+                }
+                fault => fault,
+            })?;
         }
-        base.db.queue_up(conn).await?;
-        let from = base.db.version(conn).await?;
-        refuse_newer(base, from)?;
-        refuse_missing(base, conn, from).await?;
-        for version in from + 1..=D::WANTED {
-            base.db.apply(conn, version, base.wanted).await?;
-        }
-        base.db.leave_queue(conn).await?;
-        Ok(done)
+        Ok(Schema { found: D::WANTED, wanted: D::WANTED })
     }
+}
+
+/// Makes what the version that is there lacks.
+async fn make<D: Dialect>(base: &Base<D>, conn: &mut D::Conn) -> Result<(), Fault> {
+    base.db.queue_up(conn).await?;
+    let from = base.db.version(conn).await?;
+    refuse_newer(base, from)?;
+    refuse_missing(base, conn, from).await?;
+    for version in from + 1..=D::WANTED {
+        base.db.apply(conn, version, base.wanted).await?;
+    }
+    base.db.leave_queue(conn).await
 }
 
 /// Looks at everything.

@@ -36,6 +36,8 @@ pub(crate) trait Connects: Send + Sync + Sized + 'static {
     fn yields(error: &sqlx::Error) -> bool;
     /// Tells whether the server said of a lone statement that it gave it up.
     fn undone(error: &sqlx::Error) -> bool;
+    /// Tells whether the account lacks a right.
+    fn denied(error: &sqlx::Error) -> bool;
     /// Says what an error means.
     fn judge(error: &sqlx::Error) -> StoreError;
 }
