@@ -3,9 +3,9 @@
 -- $5 key, $6 type, $7 topic: NULL is all. $9 code of the newest cause. $10 now.
 -- No row but a stray is more than 1,000 ms from its identity's moment, or dated ahead by more than
 -- an hour. Most identities of version 4 are beyond all moments of version 7, and must not be passed
--- over one by one, so the search begins 90 days ahead, for a clock that was wrong. And as many as are wanted, the
--- last ones by identity, are at most so much older than that; and any row that is newer than one of
--- them has an identity at most 2,000 ms before theirs. None older than the last stray is wanted.
+-- over one by one, so the search begins 90 days ahead, for a clock that was wrong. Of as many as are
+-- wanted, the last ones by identity, the oldest is the floor: whatever is newer than that has an
+-- identity at most 1,000 ms before its moment. None older than the last stray is wanted.
 -- Index: {outbox}_sent_id, {outbox}_sent_stray. Locks nothing.
 WITH strays AS MATERIALIZED (
     SELECT event_id, topic, event_type, biz_key, CASE WHEN $3 THEN payload END AS payload,
@@ -28,7 +28,7 @@ span AS MATERIALIZED (
     FROM reach
 ),
 last AS MATERIALIZED (
-    SELECT event_id
+    SELECT created_at
     FROM {outbox}_sent
     WHERE event_id ~>=~ (
             SELECT overlay(lpad(to_hex(low), 12, '0') PLACING '-' FROM 9 FOR 0) FROM span
@@ -45,10 +45,7 @@ last AS MATERIALIZED (
     LIMIT $4
 ),
 edge AS MATERIALIZED (
-    SELECT CASE WHEN count(*) = $4 THEN
-        ('x0000' || left(min(event_id), 8) || substr(min(event_id), 10, 4))::bit(64)::bigint - 2000
-        END AS low
-    FROM last
+    SELECT CASE WHEN count(*) = $4 THEN min(created_at) - 1000 END AS low FROM last
 ),
 others AS (
     SELECT event_id, topic, event_type, biz_key, CASE WHEN $3 THEN payload END AS payload,
