@@ -2,7 +2,7 @@
 //! the server never has to end one of them for the other.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use event::{
@@ -21,7 +21,8 @@ const EVENTS: usize = 1500;
 /// Small steps, so that there are many.
 const KEEP: Keep =
     Keep { sent: Duration::ZERO, inbox: Duration::ZERO, step: 20, lease: Duration::from_secs(60) };
-const WANT: Want = Want { limit: 25, bytes: 1 << 20, lease: Duration::from_secs(60) };
+/// A relay looks for others within a third of a lease, and shards go from one to another.
+const WANT: Want = Want { limit: 25, bytes: 1 << 20, lease: Duration::from_secs(3) };
 
 /// How a server of one's own tells how many deadlocks it has found since it began.
 async fn deadlocks(session: &mut Session, server: &str) -> i64 {
@@ -39,8 +40,15 @@ async fn deadlocks(session: &mut Session, server: &str) -> i64 {
     session.number(ask).await.unwrap()
 }
 
+/// Counts the sessions of others, where one tells its part of a count only when it ends.
+async fn others(session: &mut Session) -> i64 {
+    let ask = "SELECT count(*) FROM pg_stat_activity \
+               WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
+    session.number(ask).await.unwrap()
+}
+
 /// Claims and settles, mostly well, until it is over.
-async fn work(lane: Arc<dyn Source>, over: Arc<AtomicBool>) {
+async fn work(lane: Arc<dyn Source>, settled: Arc<AtomicUsize>, over: Arc<AtomicBool>) {
     while !over.load(Ordering::SeqCst) {
         let claims = lane.claim(&WANT).await.unwrap();
         let outcome = |claim: &Claim| match fastrand::u8(..10) {
@@ -52,7 +60,8 @@ async fn work(lane: Arc<dyn Source>, over: Arc<AtomicBool>) {
             _ => Outcome::Done(Receipt { broker_id: None }),
         };
         let ends: Vec<_> = claims.iter().map(|claim| claim.end(outcome(claim))).collect();
-        lane.settle(&ends).await.unwrap();
+        let done = lane.settle(&ends).await.unwrap().settled;
+        settled.fetch_add(done, Ordering::SeqCst);
         if claims.is_empty() {
             lane.wait(Duration::from_millis(5)).await;
         }
@@ -93,37 +102,47 @@ async fn upkeep_beside_claims_and_settlements_meets_no_deadlock(
     for strategy in strategies {
         let table = format!("t{:016x}", fastrand::u64(..));
         let setup = Setup { table, strategy: *strategy, ..Setup::new(&*instance.url) };
-        let outbox = store::open(&setup).await.unwrap();
-        outbox.migrate().await.unwrap();
         let mut session = Session::open(&setup.url).await.unwrap();
         let before = deadlocks(&mut session, server).await;
+        let is_postgres = session.is_postgres();
+        let sessions = if is_postgres { others(&mut session).await } else { 0 };
+        let outbox = store::open(&setup).await.unwrap();
+        outbox.migrate().await.unwrap();
         let (over, mut works) = (Arc::<AtomicBool>::default(), JoinSet::new());
-        let mut handles = vec![outbox.clone()];
+        let (mut handles, mut parts) = (vec![outbox.clone()], Vec::new());
         for _ in 0..RELAYS {
             let relay = store::open(&setup).await.unwrap();
             let lane = relay.lane(Lane { topics: Topics::all(), order: Order::Hold });
-            works.spawn(work(lane, over.clone()));
+            let settled = Arc::<AtomicUsize>::default();
+            works.spawn(work(lane, settled.clone(), over.clone()));
             handles.push(relay);
+            parts.push(settled);
         }
         let trimming = tokio::spawn(trim(outbox.chores(), over.clone()));
         let catalog = outbox.catalog();
         tokio::time::timeout(PATIENCE, async {
-            put(outbox.clone()).await;
-            while catalog.count().await.unwrap().sent < EVENTS as u64 {
+            let mut count = 0;
+            while count == 0 || parts.iter().any(|part| part.load(Ordering::SeqCst) == 0) {
+                put(outbox.clone()).await;
+                count += EVENTS as u64;
+            }
+            while catalog.count().await.unwrap().sent < count {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         })
         .await
-        .expect("everything is published");
+        .expect("every relay settles something, and everything is published");
         over.store(true, Ordering::SeqCst);
         let trimmed = trimming.await.unwrap();
         while let Some(ended) = works.join_next().await {
             ended.unwrap();
         }
         assert!(trimmed.0 > 100 && trimmed.1 > 10, "{strategy:?}: only {trimmed:?} were trimmed");
-        // A session tells its part of the count when it ends.
         for handle in handles {
             handle.close().await;
+        }
+        while is_postgres && others(&mut session).await > sessions {
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let found = deadlocks(&mut session, server).await - before;
         assert_eq!(found, 0, "deadlocks beside upkeep with {strategy:?}");
