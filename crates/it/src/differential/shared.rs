@@ -45,10 +45,6 @@ pub(super) async fn play(
     }
     model.publish_the_rest().await?;
     real.publish_the_rest().await?;
-    if ordered && model.witness.lines() != real.witness.lines() {
-        let (wanted, got) = (model.witness.lines(), real.witness.lines());
-        return Err(format!("lines\n  model: {wanted:#?}\n  store: {got:#?}"));
-    }
     real.side.close().await;
     Ok(())
 }

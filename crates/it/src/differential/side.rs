@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use event::{
-    Begun, Cause, Claim, Code, Counts, Event, EventId, Fence, Filter, InboxEnd, Keep, Listed,
-    Millis, Order, Page, Payload, Requeued, Sequence, Settled, Source, Status, Swept, Topics, Want,
+    Address, Begun, Cause, Claim, Code, Counts, Event, EventId, Fence, Filter, InboxEnd, Keep,
+    Listed, Millis, Order, Page, Payload, Requeued, Sequence, Settled, Source, Status, Swept,
+    Topics, Want,
 };
 use store::{Lane, Outbox};
 use uuid::Uuid;
@@ -47,7 +48,7 @@ pub(super) struct Told {
     /// Through which lane it went, by an address of its own.
     pub(super) lane: usize,
     /// What was handed out, or what was settled.
-    pub(super) claims: Vec<(EventId, Fence)>,
+    pub(super) claims: Vec<(EventId, (Address, Fence))>,
     /// Whose the claims were that were settled.
     pub(super) of: usize,
 }
@@ -232,7 +233,8 @@ impl Side {
     async fn claim(&mut self, relay: usize, lane: usize, want: Want) -> Answer {
         let lane = self.seats[relay].lanes[lane].clone();
         let claims = lane.claim(&want).await.expect("the store hands out");
-        let handed = claims.iter().map(|claim| (claim.event.id, claim.fence)).collect();
+        let handed = claims.iter().map(|claim| (claim.event.id, (claim.address, claim.fence)));
+        let handed = handed.collect();
         self.told = Told { lane: address(&lane), claims: handed, ..Told::default() };
         let told = |claim: &Claim| {
             let event = self.numbered(claim.event.clone());
@@ -273,7 +275,7 @@ impl Side {
         for held in claims.iter().map(named).filter(|held| Arc::ptr_eq(&held.lane, &first)) {
             ends.push(held.claim.end(outcome.clone()));
         }
-        let claims = ends.iter().map(|end| (end.id, end.fence)).collect();
+        let claims = ends.iter().map(|end| (end.id, (end.address, end.fence))).collect();
         let (through, of) = (address(&lane), address(&first));
         let settled = lane.settle(&ends).await.expect("the store settles");
         self.told = Told { lane: through, claims, of, ..Told::default() };

@@ -3,9 +3,9 @@
 //!
 //! It never says which rows a claim takes, nor how many.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
-use event::{Event, EventId, Fence, Millis, Status};
+use event::{Address, Event, EventId, Fence, Millis, Status};
 
 use super::side::{Answer, Told, View};
 use super::trace::{End, Op};
@@ -28,8 +28,8 @@ pub(super) struct Witness {
 struct Known {
     event: Event,
     due: Option<Millis>,
-    /// At which claim it was handed out first, and as which of its rows.
-    came: Option<(u64, usize)>,
+    /// Whether it was handed out.
+    came: bool,
     /// Whether it was dead, and was requeued.
     again: bool,
     /// Sent or dead.
@@ -40,7 +40,8 @@ struct Known {
 
 #[derive(Clone, Copy)]
 struct Hand {
-    fence: Fence,
+    /// The claim: where the row stood, and its fence there.
+    claim: (Address, Fence),
     turn: u64,
     lane: usize,
     until: Millis,
@@ -67,11 +68,10 @@ impl Witness {
                 must(claims.len() <= *limit, || format!("{} rows", claims.len()))?;
                 let until = Millis(now.0 + i64::try_from(*lease).unwrap_or(i64::MAX / 2));
                 self.turn += 1;
-                for (row, ((event, ..), (_, fence))) in claims.iter().zip(&told.claims).enumerate()
-                {
-                    let (fence, turn, through) = (*fence, self.turn, told.lane);
-                    let hand = Hand { fence, turn, lane: through, until, open: true };
-                    self.handed(event, (*lane, row), hand, now)?;
+                for ((event, ..), (_, claim)) in claims.iter().zip(&told.claims) {
+                    let (claim, turn, through) = (*claim, self.turn, told.lane);
+                    let hand = Hand { claim, turn, lane: through, until, open: true };
+                    self.handed(event, *lane, hand, now)?;
                 }
             }
             (Op::Settle { end, .. }, Answer::Settled(settled)) => {
@@ -103,18 +103,12 @@ impl Witness {
         for event in &told.put {
             self.at.insert(event.id, self.known.len());
             let (event, due) = (event.clone(), told.due);
-            self.known.push(Known { event, due, came: None, again: false, end: None, hand: None });
+            self.known.push(Known { event, due, came: false, again: false, end: None, hand: None });
         }
     }
 
     /// Judges one row of a claim.
-    fn handed(
-        &mut self,
-        event: &Event,
-        (lane, row): (usize, usize),
-        hand: Hand,
-        now: Millis,
-    ) -> Judged {
+    fn handed(&mut self, event: &Event, lane: usize, hand: Hand, now: Millis) -> Judged {
         let id = event.id;
         let at = *self.at.get(&id).ok_or_else(|| format!("nobody put {id}"))?;
         let known = &self.known[at];
@@ -123,16 +117,16 @@ impl Witness {
         must(known.end.is_none(), || format!("{id} was {:?}", known.end))?;
         if let Some(before) = known.hand.filter(|before| before.open) {
             let over = before.until <= now || !self.plain;
-            must(over && before.fence != hand.fence, || format!("{id} is in hand"))?;
+            must(over && before.claim != hand.claim, || format!("{id} is in hand"))?;
         }
-        if known.came.is_none() {
+        if !known.came {
             must(known.due.is_none_or(|due| due <= now), || format!("{id} is not due"))?;
             if self.ordered && known.due.is_none() {
                 self.in_line(at, hand.turn)?;
             }
         }
         let known = &mut self.known[at];
-        known.came.get_or_insert((hand.turn, row));
+        known.came = true;
         known.hand = Some(hand);
         Ok(())
     }
@@ -147,7 +141,7 @@ impl Witness {
         });
         for other in earlier {
             let id = other.event.id;
-            must(other.came.is_some(), || format!("{} came before {id}", event.id))?;
+            must(other.came, || format!("{} came before {id}", event.id))?;
             let together = other.hand.is_some_and(|hand| hand.turn == turn);
             let held = lane_of(event) == 0 && other.end.is_none();
             must(!held || together, || format!("{} came while {id} waits", event.id))?;
@@ -165,7 +159,7 @@ impl Witness {
             let done = named.clone().count() - stale.iter().filter(|it| **it == id).count();
             let known = &mut self.known[self.at[&id]];
             let hand = known.hand.filter(|hand| hand.open && own && hand.lane == told.of);
-            let newest = hand.filter(|hand| named.clone().any(|(_, fence)| *fence == hand.fence));
+            let newest = hand.filter(|hand| named.clone().any(|(_, claim)| *claim == hand.claim));
             let live = newest.is_some_and(|hand| self.plain && hand.until > now);
             must(done == 1 || !live, || format!("{id} is in hand, and was refused"))?;
             if done == 0 {
@@ -204,19 +198,6 @@ impl Witness {
         let got = (view.counts.sent, view.counts.dead, view.counts.committed());
         must(gone.count() == self.trimmed, || format!("{} were trimmed", self.trimmed))?;
         must(got == wanted, || format!("(sent, dead, committed) are {got:?}, not {wanted:?}"))
-    }
-
-    /// Returns the events of each line that were due at once, in the order in which they came.
-    pub(super) fn lines(&self) -> BTreeMap<(usize, &str), Vec<EventId>> {
-        let mut came: Vec<&Known> = self.known.iter().filter(|it| it.due.is_none()).collect();
-        came.sort_by_key(|known| known.came);
-        let mut lines = BTreeMap::<_, Vec<_>>::new();
-        for known in came {
-            if let Some(line) = line_of(&known.event) {
-                lines.entry(line).or_default().push(known.event.id);
-            }
-        }
-        lines
     }
 }
 

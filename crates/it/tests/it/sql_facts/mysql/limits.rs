@@ -40,6 +40,7 @@ async fn a_time_limit_ends_a_read_and_no_write(home: &Home) -> Result<()> {
     session.run("SET max_execution_time = 50").await?;
     assert_eq!(number(session.run(READ).await)?, 3024);
     session.run(WRITE).await?;
+    session.run("SET max_execution_time = 0").await?;
     assert_eq!(session.one::<i32>("SELECT n FROM busy WHERE id = 1").await?, 0, "it slept on");
     Ok(())
 }
@@ -50,6 +51,7 @@ async fn a_time_limit_ends_a_read_and_a_write(home: &Home) -> Result<()> {
     session.run("SET max_statement_time = 0.05").await?;
     assert_eq!(number(session.run(READ).await)?, 1969);
     assert_eq!(number(session.run(WRITE).await)?, 1969);
+    session.run("SET max_statement_time = 0").await?;
     assert_eq!(session.one::<i32>("SELECT n FROM busy WHERE id = 1").await?, 7);
     Ok(())
 }
