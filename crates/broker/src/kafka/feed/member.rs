@@ -1,7 +1,7 @@
 //! The thread of a feed: it polls, tells the group what is ended, and goes along with rebalances.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,7 @@ use crate::kafka::live::setting;
 use crate::kafka::marks::Mark;
 use crate::kafka::part::Part;
 use crate::kafka::refusal::refusal;
+use crate::kafka::watch::told;
 use crate::manner::Subscription;
 
 /// How long a poll waits for something; acks are told to the group at least that often.
@@ -93,12 +94,13 @@ fn run(shared: &Arc<Shared>, config: &ClientConfig, subscription: &Subscription)
             None => {}
             Some(Ok(record)) => full = arrive(shared, &record),
             Some(Err(KafkaError::MessageConsumptionFatal(code))) => {
-                trouble(shared, judge(code, subscription));
+                trouble(shared, judge(code, &consumer.context().last(), subscription));
                 break;
             }
             Some(Err(error)) => {
                 if let Some(code) = error.rdkafka_error_code().filter(|code| is_trouble(*code)) {
-                    trouble(shared, judge(code, subscription));
+                    let last = consumer.context().last();
+                    trouble(shared, judge(code, &last, subscription));
                 }
             }
         }
@@ -227,10 +229,31 @@ fn is_trouble(code: RDKafkaErrorCode) -> bool {
     )
 }
 
+/// Tells whether the library's last word on connections says more of it.
+fn is_of_connections(code: RDKafkaErrorCode) -> bool {
+    matches!(
+        code,
+        RDKafkaErrorCode::AllBrokersDown
+            | RDKafkaErrorCode::Authentication
+            | RDKafkaErrorCode::SaslAuthenticationFailed
+            | RDKafkaErrorCode::UnsupportedSASLMechanism
+    )
+}
+
 /// A feed offers nothing, so nothing of it may have arrived.
-fn judge(code: RDKafkaErrorCode, subscription: &Subscription) -> Refusal {
+fn judge(code: RDKafkaErrorCode, last: &str, subscription: &Subscription) -> Refusal {
     let Subscription { group, topics, .. } = subscription;
-    let what = format!("group {group} of {}", topics.join(", "));
+    // That who we are was refused is said once; from then on, that nobody is there.
+    let code = match code {
+        RDKafkaErrorCode::AllBrokersDown if last.contains("SASL ") => {
+            RDKafkaErrorCode::Authentication
+        }
+        code => code,
+    };
+    let mut what = format!("group {group} of {}", topics.join(", "));
+    if is_of_connections(code) && !last.is_empty() {
+        what = format!("{what}: {last}");
+    }
     match refusal(code, &what) {
         Refusal::Unknown(_) => {
             let told = match code {
@@ -281,11 +304,17 @@ struct Context {
     shared: Arc<Shared>,
     timeout: Duration,
     astray: AtomicBool,
+    /// The library's last word on connections.
+    last: Mutex<String>,
 }
 
 impl Context {
     fn new(shared: Arc<Shared>, timeout: Duration) -> Context {
-        Context { shared, timeout, astray: AtomicBool::new(false) }
+        Context { shared, timeout, astray: AtomicBool::new(false), last: Mutex::default() }
+    }
+
+    fn last(&self) -> String {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Tells whether the library has forgotten every broker and asks nobody any more. A cluster
@@ -299,6 +328,9 @@ impl Context {
 impl ClientContext for Context {
     fn log(&self, _: RDKafkaLogLevel, facility: &str, line: &str) {
         tracing::debug!(facility, line, "kafka");
+        if facility == "FAIL" {
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = told(line);
+        }
     }
 
     fn stats(&self, told: Statistics) {
@@ -377,6 +409,41 @@ mod tests {
         }
         context.stats(knows(&["logical", "internal"]));
         assert!(context.is_astray());
+    }
+
+    #[test]
+    fn what_is_wrong_with_connections_is_told_in_the_last_words_of_the_library() {
+        let context = Context::new(Arc::new(Shared::new(1)), Duration::ZERO);
+        let line =
+            "a:1/bootstrap: SSL handshake failed: expired (after 7ms in state SSL_HANDSHAKE)";
+        context.log(RDKafkaLogLevel::Error, "FAIL", line);
+        context.log(RDKafkaLogLevel::Info, "OTHER", "no matter");
+        let subscription = Subscription::new("g", &["orders"]);
+        for (code, is_told) in [
+            (RDKafkaErrorCode::AllBrokersDown, true),
+            (RDKafkaErrorCode::Authentication, true),
+            (RDKafkaErrorCode::GroupAuthorizationFailed, false),
+        ] {
+            let Refusal::Down(cause) = judge(code, &context.last(), &subscription) else {
+                panic!("{code:?}")
+            };
+            let told = cause.detail.contains("group g of orders: a:1/bootstrap: SSL handshake");
+            assert!(told == is_told && !cause.detail.contains("(after"), "{cause}");
+        }
+    }
+
+    #[test]
+    fn whoever_was_refused_is_not_told_that_nobody_is_there() {
+        let subscription = Subscription::new("g", &["orders"]);
+        for (last, code) in [
+            ("sasl_ssl://a:1/1: SASL authentication error: invalid", Code::AuthRefused),
+            ("a:1/1: SASL PLAIN mechanism handshake failed", Code::AuthRefused),
+            ("sasl_ssl://a:1/1: Connect to ipv4#a:1 failed", Code::SinkDown),
+        ] {
+            let refused = judge(RDKafkaErrorCode::AllBrokersDown, last, &subscription);
+            let Refusal::Down(cause) = refused else { panic!("{refused:?}") };
+            assert!(cause.code == code && cause.detail.contains(last), "{cause}");
+        }
     }
 
     #[test]
