@@ -19,12 +19,15 @@ mod pace;
 mod paced;
 mod part;
 mod refusal;
+mod scram;
 mod shape;
 mod sink;
 mod slots;
 mod told;
 mod topics;
 mod watch;
+mod way;
+mod why;
 mod wire;
 
 use event::{Durability, Gauge, Secret};
@@ -52,11 +55,31 @@ pub const TRAITS: Traits = Traits {
 /// Where a cluster is, and how to be let in.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// `kafka://HOST:PORT,HOST:PORT`. Without TLS, and so without SCRAM: the client library knows
-    /// only OpenSSL's, which is not built in.
+    /// `kafka://HOST:PORT,HOST:PORT`, or `kafka+tls://…`, with the CAs of the machine.
     pub url: String,
-    /// User and password, shown with the mechanism `PLAIN`.
+    /// User and password.
     pub user: Option<(String, Secret)>,
+    /// How the password is shown.
+    pub mechanism: Mechanism,
+}
+
+impl Access {
+    /// Returns the way into a cluster that asks for nobody's name.
+    pub fn open(url: &str) -> Access {
+        Access { url: url.to_owned(), user: None, mechanism: Mechanism::default() }
+    }
+}
+
+/// How a password is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mechanism {
+    /// `PLAIN`: as it is.
+    #[default]
+    Plain,
+    /// `SCRAM-SHA-256`: it never leaves.
+    ScramSha256,
+    /// `SCRAM-SHA-512`: it never leaves.
+    ScramSha512,
 }
 
 /// Where and how events are published.

@@ -36,6 +36,8 @@ pub mod rabbitmq;
 pub mod redis;
 #[cfg(feature = "rocketmq")]
 pub mod rocketmq;
+#[cfg(any(feature = "http", feature = "kafka", feature = "rocketmq-remoting"))]
+mod roots;
 #[cfg(any(feature = "kafka", feature = "nats", feature = "redis", feature = "rocketmq"))]
 mod rounds;
 #[cfg(any(feature = "nats", feature = "redis"))]
@@ -43,6 +45,8 @@ mod seen;
 #[cfg(feature = "stdout")]
 pub mod stdout;
 pub mod traits;
+#[cfg(any(feature = "kafka", feature = "rocketmq"))]
+mod trust;
 #[cfg(any(feature = "rabbitmq", feature = "redis"))]
 mod waves;
 pub mod webhook;

@@ -29,16 +29,26 @@ const READER: &[&str] = &[
 /// Small and quick to start; what was acknowledged survives a kill. Topics are made by those who
 /// need them, as in production. A broker that is silent for 9 s, as one may be on a busy machine,
 /// is shut out; whoever kills brokers shortens that, for it is also how long one stays out that
-/// comes back.
+/// comes back. Whoever has papers for TLS may open two doors more, `TLS` and, by SCRAM alone, `SAFE`.
 const SETTINGS: &str = "\
 process.roles=broker,controller
 node.id=1
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
-sasl.enabled.mechanisms=PLAIN
+listener.security.protocol.map=\
+PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL,SAFE:SASL_SSL,CONTROLLER:PLAINTEXT
+listener.name.sasl.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
+listener.name.safe.sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512
 listener.name.sasl.plain.sasl.jaas.config=\
 org.apache.kafka.common.security.plain.PlainLoginModule required user_postbox=\"let-postbox-in\";
+listener.name.sasl.scram-sha-256.sasl.jaas.config=\
+org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.sasl.scram-sha-512.sasl.jaas.config=\
+org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.safe.scram-sha-256.sasl.jaas.config=\
+org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.safe.scram-sha-512.sasl.jaas.config=\
+org.apache.kafka.common.security.scram.ScramLoginModule required;
 auto.create.topics.enable=false
 num.partitions=4
 offsets.topic.num.partitions=1
@@ -60,6 +70,10 @@ background.threads=2
 broker.heartbeat.interval.ms=500
 controlled.shutdown.enable=false
 ";
+
+/// What `postbox` shows by SCRAM: by each mechanism another word, so that none passes for another.
+const SCRAM: [(&str, &str); 2] =
+    [("scram-sha-256", "let-postbox-in-by-256"), ("scram-sha-512", "let-postbox-in-by-512")];
 
 const LOG: &str = "\
 status=ERROR
@@ -95,7 +109,8 @@ impl Server for Kafka {
         let java = Java::get(cache)?;
         let prefix = java.jars(cache, self.name(), BROKER)?;
         java.jars(cache, "kafka-reader", READER)?;
-        template::make(cache, self.name(), &format!("{VERSION} {SETTINGS} {LOG}"), |data| {
+        let recipe = format!("{VERSION} {SETTINGS} {LOG} {SCRAM:?}");
+        template::make(cache, self.name(), &recipe, |data| {
             let settings = data.join("server.properties");
             fs::write(&settings, SETTINGS)?;
             fs::write(data.join("log4j2.properties"), LOG)?;
@@ -110,6 +125,10 @@ impl Server for Kafka {
             let mut format = cache.command(&java.program);
             format.args(JVM).arg("-cp").arg(jars(&prefix)).arg("kafka.tools.StorageTool");
             format.args(["format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c"]).arg(whole);
+            for (name, word) in SCRAM {
+                let name = name.to_uppercase();
+                format.arg("--add-scram").arg(format!("{name}=[name=postbox,password={word}]"));
+            }
             Ok(format)
         })?;
         Ok(Installed { version: VERSION.to_owned(), prefix })
@@ -125,7 +144,7 @@ impl Server for Kafka {
         for address in addresses() {
             recipe = recipe.with(["--override".to_owned(), address]);
         }
-        let details = BTreeMap::from([
+        let mut details = BTreeMap::from([
             ("url", format!("kafka://{}", place.address)),
             ("guarded", format!("kafka://127.0.0.1:{}", place.more[0])),
             ("user", "postbox".to_owned()),
@@ -135,6 +154,7 @@ impl Server for Kafka {
             ("template", template::path(installed, self.name())?.display().to_string()),
             ("recipe", recipe.told()?),
         ]);
+        details.extend(SCRAM.map(|(name, word)| (name, word.to_owned())));
         Ok(Running { child: recipe.spawn(&data, place)?, details })
     }
 

@@ -26,6 +26,7 @@ use url::{Host, Url};
 
 use super::address;
 use super::client::{Failure, Line};
+use crate::roots;
 
 /// How long an address may stay silent before the next of a name is tried beside it.
 const SILENCE: Duration = Duration::from_millis(300);
@@ -124,13 +125,8 @@ where
 
 /// Returns the machine's own roots.
 fn platform() -> Result<RootCertStore, Cause> {
-    let (found, mut roots) = (rustls_native_certs::load_native_certs(), RootCertStore::empty());
-    roots.add_parsable_certificates(found.certs);
-    if roots.is_empty() {
-        let detail = "TLS: No CA certificates are on this machine: install its package of them, \
-                      or name a file in SSL_CERT_FILE";
-        return Err(Cause::new(Code::ConfigInvalid, detail));
-    }
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(roots::machine()?);
     Ok(roots)
 }
 

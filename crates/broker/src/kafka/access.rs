@@ -2,32 +2,51 @@
 
 use std::time::Duration;
 
-use event::{Cause, Code, Secret};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use event::{Cause, Code};
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
+use tokio_rustls::rustls::pki_types::CertificateDer;
 
-use super::Access;
+use super::way::Way;
+use super::{Access, Mechanism};
+use crate::roots;
+use crate::trust::Trust;
 
 /// How long the client rests before it connects again, at the least and at the most.
 const REST: [&str; 2] = ["100", "1000"];
 
+/// What brings the client library TLS and SCRAM.
+const OPENSSL: bool = cfg!(feature = "kafka-tls");
+
+/// How many letters of a certificate stand in a line.
+const LINE: usize = 64;
+
 /// A cluster whose address was checked.
 #[derive(Clone, Debug)]
 pub(super) struct Cluster {
-    access: Access,
     /// `HOST:PORT,HOST:PORT`, as the client library and a person read it.
     pub(super) hosts: String,
+    /// How a client of our own reaches each broker.
+    pub(super) way: Way,
+    /// Whom the client library trusts, as it reads it; without them nothing is encrypted.
+    cas: Option<String>,
 }
 
 impl Cluster {
     /// Checks an address. Nothing is connected.
     pub(super) fn new(access: &Access) -> Result<Cluster, Cause> {
-        Ok(Cluster { access: access.clone(), hosts: hosts(&access.url)? })
-    }
-
-    /// Returns who is let in.
-    pub(super) fn user(&self) -> Option<&(String, Secret)> {
-        self.access.user.as_ref()
+        let Access { url, user, mechanism } = access.clone();
+        let (tls, hosts) = read(&url)?;
+        if !OPENSSL && mechanism != Mechanism::Plain {
+            return Err(without_openssl("mechanism: SCRAM"));
+        }
+        // Both clients trust the same.
+        let cas = tls.then(roots::machine).transpose()?;
+        let trust = cas.clone().map(Trust::of);
+        let way = Way { trust, user, mechanism };
+        Ok(Cluster { hosts, way, cas: cas.map(|cas| written(&cas)) })
     }
 
     /// Returns what every client of the cluster is told.
@@ -43,8 +62,19 @@ impl Cluster {
         // for good, though they come back. Whoever knows none any more makes a fresh client.
         config.set("metadata.recovery.strategy", "none");
         config.set("reconnect.backoff.ms", REST[0]).set("reconnect.backoff.max.ms", REST[1]);
-        if let Some((user, password)) = &self.access.user {
-            config.set("security.protocol", "sasl_plaintext").set("sasl.mechanisms", "PLAIN");
+        let Way { user, mechanism, .. } = &self.way;
+        let protocol = match (&self.cas, user) {
+            (None, None) => "plaintext",
+            (None, Some(_)) => "sasl_plaintext",
+            (Some(_), None) => "ssl",
+            (Some(_), Some(_)) => "sasl_ssl",
+        };
+        config.set("security.protocol", protocol);
+        if let Some(cas) = &self.cas {
+            config.set("ssl.ca.pem", cas).set("ssl.endpoint.identification.algorithm", "https");
+        }
+        if let Some((user, password)) = user {
+            config.set("sasl.mechanisms", mechanism.name());
             config.set("sasl.username", user).set("sasl.password", password.reveal());
         }
         // By its lines the library tells of connections that were lost; see `live`.
@@ -53,17 +83,14 @@ impl Cluster {
     }
 }
 
-fn hosts(url: &str) -> Result<String, Cause> {
+/// Reads whether all is encrypted, and the hosts.
+fn read(url: &str) -> Result<(bool, String), Cause> {
     let invalid = |why: &str| Cause::new(Code::ConfigInvalid, format_args!("url: {why}"));
-    let rest = match url.split_once("://") {
-        Some(("kafka", rest)) => rest,
-        Some(("kafka+tls" | "kafkas", _)) => {
-            return Err(invalid(
-                "Kafka over TLS is not there: its client library knows only OpenSSL's, which is \
-                 not built in. Write kafka://…, and let a tunnel or a mesh encrypt the way",
-            ));
-        }
-        _ => return Err(invalid("write kafka://HOST:PORT,HOST:PORT")),
+    let (tls, rest) = match url.split_once("://") {
+        Some(("kafka", rest)) => (false, rest),
+        Some(("kafka+tls", rest)) if OPENSSL => (true, rest),
+        Some(("kafka+tls", _)) => return Err(without_openssl("url: Kafka over TLS")),
+        _ => return Err(invalid("write kafka://HOST:PORT,HOST:PORT or kafka+tls://…")),
     };
     if rest.contains('@') {
         return Err(invalid("user and password have keys of their own, `user` and `password`"));
@@ -80,20 +107,48 @@ fn hosts(url: &str) -> Result<String, Cause> {
         return Err(invalid("it holds nothing but hosts and ports"));
     }
     let hosts: Result<Vec<String>, Cause> = rest.split(',').map(host).collect();
-    Ok(hosts?.join(","))
+    Ok((tls, hosts?.join(",")))
+}
+
+fn without_openssl(what: &str) -> Cause {
+    let detail = format_args!(
+        "{what} is not in this build: its client library knows only OpenSSL's, which was left out. \
+         Build with the feature kafka-tls, or write kafka://… and no `mechanism`, and let a tunnel \
+         or a mesh encrypt the way"
+    );
+    Cause::new(Code::ConfigInvalid, detail)
+}
+
+/// Writes certificates down as OpenSSL reads them.
+fn written(cas: &[CertificateDer<'_>]) -> String {
+    let mut all = String::new();
+    for ca in cas {
+        let text = STANDARD.encode(ca);
+        all.push_str("-----BEGIN CERTIFICATE-----\n");
+        for line in text.as_bytes().chunks(LINE) {
+            all.extend(line.iter().map(|letter| char::from(*letter)));
+            all.push('\n');
+        }
+        all.push_str("-----END CERTIFICATE-----\n");
+    }
+    all
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use event::Secret;
 
-    fn access(url: &str) -> Access {
-        Access { url: url.to_owned(), user: None }
+    use super::*;
+    #[cfg(feature = "kafka-tls")]
+    use crate::trust::tests::certified;
+
+    fn cluster(url: &str) -> Result<Cluster, Cause> {
+        Cluster::new(&Access::open(url))
     }
 
     #[test]
     fn an_address_is_a_list_of_hosts() {
-        let hosts = |url: &str| Cluster::new(&access(url)).map(|cluster| cluster.hosts);
+        let hosts = |url: &str| cluster(url).map(|cluster| cluster.hosts);
         assert_eq!(hosts("kafka://a:1,b:2/").unwrap(), "a:1,b:2");
         assert_eq!(hosts("kafka://a,[::1]:2").unwrap(), "a:9092,[::1]:2");
         for wrong in ["a:1", "http://a:1", "kafka://", "kafka://a:x", "kafka://a:1,", "kafka://a/b"]
@@ -104,24 +159,62 @@ mod tests {
         assert!(told.detail.contains("`password`") && !told.detail.contains("canary"), "{told}");
     }
 
+    #[cfg(not(feature = "kafka-tls"))]
     #[test]
-    fn tls_is_refused_with_what_to_do_instead() {
-        let told = Cluster::new(&access("kafka+tls://a:1")).unwrap_err();
-        assert_eq!(told.code, Code::ConfigInvalid);
-        assert!(told.detail.contains("OpenSSL") && told.detail.contains("kafka://"), "{told}");
+    fn without_openssl_tls_and_scram_are_refused_with_what_to_do_instead() {
+        let mechanism = Mechanism::ScramSha256;
+        for access in
+            [Access::open("kafka+tls://a:1"), Access { mechanism, ..Access::open("kafka://a:1") }]
+        {
+            let told = Cluster::new(&access).unwrap_err();
+            assert_eq!(told.code, Code::ConfigInvalid);
+            assert!(
+                told.detail.contains("kafka-tls") && told.detail.contains("kafka://"),
+                "{told}"
+            );
+        }
     }
 
     #[test]
-    fn a_user_shows_a_password_in_plain_and_nobody_else_shows_any() {
-        let user = Some(("joe".to_owned(), Secret::new("pw")));
-        let cluster = Cluster::new(&Access { user, ..access("kafka://a:1") }).unwrap();
+    fn a_user_shows_a_password_as_the_mechanism_says_and_nobody_else_shows_any() {
+        for (mechanism, name) in [
+            (Mechanism::Plain, "PLAIN"),
+            #[cfg(feature = "kafka-tls")]
+            (Mechanism::ScramSha256, "SCRAM-SHA-256"),
+            #[cfg(feature = "kafka-tls")]
+            (Mechanism::ScramSha512, "SCRAM-SHA-512"),
+        ] {
+            let user = Some(("joe".to_owned(), Secret::new("pw")));
+            let access = Access { user, mechanism, ..Access::open("kafka://a:1") };
+            let config = Cluster::new(&access).unwrap().config(Duration::from_secs(1));
+            assert_eq!(config.get("security.protocol"), Some("sasl_plaintext"));
+            assert_eq!(config.get("sasl.mechanisms"), Some(name));
+            assert_eq!(
+                (config.get("sasl.username"), config.get("sasl.password")),
+                (Some("joe"), Some("pw"))
+            );
+        }
+        let config = cluster("kafka://a:1").unwrap().config(Duration::ZERO);
+        assert_eq!(config.get("security.protocol"), Some("plaintext"));
+        assert_eq!(config.get("sasl.password"), None);
+    }
+
+    #[cfg(feature = "kafka-tls")]
+    #[test]
+    fn with_tls_the_library_takes_every_ca_and_looks_at_names() {
+        let cas = [certified().1, certified().1];
+        let mut cluster = cluster("kafka://a:1").unwrap();
+        cluster.cas = Some(written(&cas));
         let config = cluster.config(Duration::from_secs(1));
-        assert_eq!(config.get("security.protocol"), Some("sasl_plaintext"));
-        assert_eq!(
-            (config.get("sasl.username"), config.get("sasl.password")),
-            (Some("joe"), Some("pw"))
-        );
-        let cluster = Cluster::new(&access("kafka://a:1")).unwrap();
-        assert_eq!(cluster.config(Duration::ZERO).get("security.protocol"), None);
+        assert_eq!(config.get("security.protocol"), Some("ssl"));
+        assert_eq!(config.get("ssl.endpoint.identification.algorithm"), Some("https"));
+        let read = config.get("ssl.ca.pem").unwrap();
+        assert_eq!(read.matches("-----BEGIN CERTIFICATE-----\n").count(), 2);
+        assert!(read.lines().all(|line| line.len() <= LINE), "{read}");
+        let made = config.create::<rdkafka::producer::BaseProducer>();
+        assert!(made.is_ok(), "the library reads them");
+        cluster.way.user = Some(("joe".to_owned(), Secret::new("pw")));
+        let config = cluster.config(Duration::from_secs(1));
+        assert_eq!(config.get("security.protocol"), Some("sasl_ssl"));
     }
 }

@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
-use event::{Finding, Gauge, Grade, Level, Secret};
+use event::{Finding, Gauge, Grade, Level};
 use futures_util::future::join_all;
 use tokio::time::timeout;
 
 use super::desk::Desk;
 use super::told::Disks;
+use super::way::Way;
 
 /// How full a disk is when somebody should look at it.
 const FULL: f64 = 0.8;
@@ -23,15 +24,15 @@ const NOBODY: &str = "ANONYMOUS";
 /// Asks every broker, all at once.
 pub(super) async fn look(
     brokers: &BTreeMap<i32, String>,
-    user: Option<&(String, Secret)>,
+    way: &Way,
     patience: Duration,
 ) -> (Option<Level>, Vec<Finding>) {
     let asking = brokers.values().map(|address| async move {
-        let asked = timeout(patience, async { Desk::open(address, user).await?.disks().await });
+        let asked = timeout(patience, async { Desk::open(address, way).await?.disks().await });
         asked.await.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
     });
     let told = join_all(asking).await;
-    let user = user.map_or(NOBODY, |(name, _)| name);
+    let user = way.user.as_ref().map_or(NOBODY, |(name, _)| name);
     judge(brokers.values().map(String::as_str).zip(told), user)
 }
 
@@ -115,6 +116,7 @@ fn full(used: f64, place: &str) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use event::Secret;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
@@ -218,8 +220,9 @@ mod tests {
         let all = [&telling, &silent, &old, &strict];
         let brokers = all.into_iter().enumerate();
         let brokers = brokers.map(|(id, at)| (id as i32, at.clone())).collect();
-        let user = ("joe".to_owned(), Secret::new(PASSWORD));
-        let looking = look(&brokers, Some(&user), Duration::from_secs(2));
+        let user = Some(("joe".to_owned(), Secret::new(PASSWORD)));
+        let way = Way { user, ..Way::default() };
+        let looking = look(&brokers, &way, Duration::from_secs(2));
         let looked = timeout(Duration::from_secs(60), looking).await;
         let (level, findings) = looked.expect("nobody is waited for any longer");
         assert_eq!(level.expect("one tells").value, 0.5);
@@ -236,7 +239,8 @@ mod tests {
     #[tokio::test]
     async fn what_a_broker_does_not_know_it_is_not_asked() {
         let (old, answering) = broker(&[KNOWS_LESS]).await;
-        let (level, findings) = look(&[(1, old)].into(), None, Duration::from_secs(5)).await;
+        let (level, findings) =
+            look(&[(1, old)].into(), &Way::default(), Duration::from_secs(5)).await;
         assert!(level.is_none() && findings[0].grade == Grade::Good, "{findings:?}");
         assert_eq!(answering.await.unwrap(), 0);
     }

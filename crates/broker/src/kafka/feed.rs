@@ -27,7 +27,7 @@ use self::grave::Grave;
 use self::member::{Member, is_full};
 use super::access::Cluster;
 use super::part::{Arrival, Part, Same};
-use super::{Access, wire};
+use super::{Access, why, wire};
 use crate::manner::Subscription;
 
 /// How long leaving a group may take.
@@ -84,9 +84,10 @@ impl Feed for KafkaFeed {
         let until = Instant::now() + at_most;
         loop {
             let ready = self.shared.ready.notified();
-            let wake = match self.shared.state().next(Instant::now()) {
+            let found = self.shared.state().next(Instant::now());
+            let wake = match found {
                 Found::Delivery(delivery) => return Ok(Some(*delivery)),
-                Found::Trouble(refusal) => return Err(refusal),
+                Found::Trouble(refusal) => return Err(why::told(&self.cluster, refusal).await),
                 Found::Nothing(wake) => wake.map_or(until, |wake| wake.min(until)),
             };
             if Instant::now() >= until {
@@ -397,7 +398,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_in_hand_of_a_member_that_is_no_more_ends_nothing_of_the_next() {
-        let access = Access { url: "kafka://127.0.0.1:1".to_owned(), user: None };
+        let access = Access::open("kafka://127.0.0.1:1");
         let records = [("a", 0, 1), ("a", 1, 1)];
         for (filled, left) in [(false, 0), (true, 2)] {
             let feed = KafkaFeed::new(&access, Subscription::new("group", &["a"])).unwrap();
@@ -440,7 +441,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_could_not_be_given_up_stays_in_hand_for_a_lease_and_then_comes_again() {
-        let access = Access { url: "kafka://127.0.0.1:1".to_owned(), user: None };
+        let access = Access::open("kafka://127.0.0.1:1");
         let mut subscription = Subscription::new("group", &["a"]);
         subscription.most = 1;
         let lease = subscription.lease;

@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::time::Duration;
 
-use event::{Finding, Gauge, Grade, Inspection, Level, Secret};
+use event::{Finding, Gauge, Grade, Inspection, Level};
 use futures_util::future::join_all;
 use tokio::time::timeout;
 
 use super::desk::{BEGINNING, Desk, END};
 use super::shape::Shapes;
 use super::told::Place;
+use super::way::Way;
 use crate::rounds::Rounds;
 
 /// Partitions that are asked for at once, at the most.
@@ -29,13 +30,13 @@ type Ends = HashMap<Place, (i64, i64)>;
 pub(super) async fn levels(
     shapes: &Shapes,
     topics: &BTreeSet<String>,
-    user: Option<&(String, Secret)>,
+    way: &Way,
     rounds: &Rounds,
     patience: Duration,
     seen: &mut Inspection,
 ) {
     let asking = shapes.brokers.iter().map(|(id, address)| async {
-        let asked = timeout(patience, ask(*id, address, shapes, topics, user)).await;
+        let asked = timeout(patience, ask(*id, address, shapes, topics, way)).await;
         asked.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     });
     let (mut desks, mut ends, mut keepers) = (Vec::new(), Ends::new(), BTreeMap::new());
@@ -117,9 +118,9 @@ async fn ask(
     address: &str,
     shapes: &Shapes,
     topics: &BTreeSet<String>,
-    user: Option<&(String, Secret)>,
+    way: &Way,
 ) -> io::Result<Told> {
-    let mut desk = Desk::open(address, user).await?;
+    let mut desk = Desk::open(address, way).await?;
     let groups = desk.groups().await?;
     let places: Vec<Place> = shapes.led_by(id, &wanted(topics));
     let mut ends = Ends::new();
@@ -246,7 +247,7 @@ mod tests {
         rounds.begin(["g".to_owned()].into()).note("g", told.clone());
         let mut seen = Inspection::of(event::Durability::Durable);
         let patience = Duration::from_millis(200);
-        levels(&shapes, &topics, None, &rounds, patience, &mut seen).await;
+        levels(&shapes, &topics, &Way::default(), &rounds, patience, &mut seen).await;
         assert_eq!(seen.levels, told);
         let [found] = &seen.findings[..] else { panic!("{seen:?}") };
         assert!(found.detail.contains("2 of its groups"), "{found:?}");

@@ -80,6 +80,12 @@ impl<'a> Answer<'a> {
         Ok(String::from_utf8_lossy(self.part(length)?).into_owned())
     }
 
+    /// Reads bytes; none are no bytes.
+    pub(super) fn bytes(&mut self) -> Result<&'a [u8]> {
+        let length = usize::try_from(self.long()?).unwrap_or_default();
+        self.part(length)
+    }
+
     /// Reads a number that takes only as many bytes as it needs.
     fn lean(&mut self) -> Result<usize> {
         let mut value = 0;

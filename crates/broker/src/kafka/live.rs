@@ -18,8 +18,10 @@ use rdkafka::{ClientConfig, client::Client};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::access::Cluster;
 use super::refusal::refusal;
 use super::watch::{State, Watch};
+use super::why;
 
 /// How long a cluster of which no broker could be reached gets to be reached after all: a name may
 /// have several addresses, which are tried one after another.
@@ -46,13 +48,13 @@ impl Live {
     /// anything.
     pub(super) async fn connect(
         config: &ClientConfig,
-        hosts: &str,
+        cluster: &Cluster,
         alone: bool,
         until: Instant,
     ) -> Result<Arc<Live>, Refusal> {
         let made = config.create_with_context(Watch::default());
         let producer = made.map_err(|error| Refusal::Down(setting(&error)))?;
-        let (topics, hosts) = (Mutex::default(), hosts.to_owned());
+        let (topics, hosts) = (Mutex::default(), cluster.hosts.clone());
         let (producer, giving) = (Some(producer), Mutex::default());
         let live = Arc::new(Live { producer, hosts, topics, alone, giving });
         let asked = Arc::clone(&live);
@@ -69,7 +71,7 @@ impl Live {
             () = lost => false,
         };
         if !reached {
-            return Err(Refusal::Down(live.why_down()));
+            return Err(why::told(cluster, Refusal::Down(live.why_down())).await);
         }
         // One address of a name may lead nowhere, as long as another does not.
         *live.watch().state() = State::default();

@@ -75,11 +75,11 @@ impl Look {
         published: &[String],
     ) -> Result<Inspection, Refusal> {
         let (mut seen, shapes, topics) = self.judged(leads, published).await?;
-        let (user, patience) = (self.cluster.user(), self.timeout.min(TELL));
-        let asking = lag::levels(&shapes, &topics, user, &self.rounds, patience, &mut seen);
+        let (way, patience) = (&self.cluster.way, self.timeout.min(TELL));
+        let asking = lag::levels(&shapes, &topics, way, &self.rounds, patience, &mut seen);
         // Each on connections of its own: whoever is silent about one still tells the other.
         let ((), (level, findings)) =
-            tokio::join!(asking, disk::look(&shapes.brokers, user, patience));
+            tokio::join!(asking, disk::look(&shapes.brokers, way, patience));
         seen.levels.extend(level);
         seen.findings.extend(findings);
         Ok(seen)

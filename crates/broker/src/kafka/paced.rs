@@ -29,7 +29,7 @@ fn mock(concurrency: usize) -> Mock {
     cluster.create_topic("orders", 2, 1).unwrap();
     let url = format!("kafka://{}", cluster.bootstrap_servers());
     let sink = Kafka::new(Options {
-        access: Access { url: url.clone(), user: None },
+        access: Access::open(&url),
         topic: Naming::default(),
         compression: "none".to_owned(),
         manner: Manner { concurrency, timeout: PATIENCE / 4, ..Manner::new("orders") },

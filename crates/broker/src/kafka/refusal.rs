@@ -47,7 +47,7 @@ enum Reaction {
 
 const IN_SYNC: &str = "fewer replicas are in sync than min.insync.replicas asks for";
 const MAKE: &str = "make it, or let the cluster make topics (auto.create.topics.enable)";
-const LET_IN: &str = "correct `user` and `password`";
+const LET_IN: &str = "correct `user`, `password` and `mechanism`";
 const LET_WRITE: &str = "grant Write on the topic to this user";
 const LET_NUMBER: &str = "grant IdempotentWrite on the cluster to this user";
 const SMALLER: &str = "raise max.message.bytes of the topic, or store the payload elsewhere";

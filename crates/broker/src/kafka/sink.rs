@@ -69,7 +69,7 @@ impl Kafka {
         *live = None;
         let mut config = self.config.clone();
         config.set("batch.size", self.width.load(Ordering::Relaxed).to_string());
-        let fresh = Live::connect(&config, &self.cluster.hosts, false, until).await?;
+        let fresh = Live::connect(&config, &self.cluster, false, until).await?;
         *live = Some(Arc::clone(&fresh));
         Ok(fresh)
     }
@@ -80,7 +80,7 @@ impl Kafka {
         let mut config = self.config.clone();
         config.set("batch.num.messages", "1");
         // Without it, they stay refused, and come again.
-        let Ok(alone) = Live::connect(&config, &self.cluster.hosts, true, until).await else {
+        let Ok(alone) = Live::connect(&config, &self.cluster, true, until).await else {
             return;
         };
         batch.anew(alone);
@@ -208,7 +208,7 @@ mod tests {
 
     fn options(url: &str) -> Options {
         Options {
-            access: Access { url: url.to_owned(), user: None },
+            access: Access::open(url),
             topic: Naming::default(),
             compression: "none".to_owned(),
             manner: Manner::new("orders"),
@@ -220,7 +220,7 @@ mod tests {
         assert!(Kafka::new(options("kafka://127.0.0.1:1")).is_ok());
         let wrong = Options { compression: "zstd".into(), ..options("kafka://127.0.0.1:1") };
         assert_eq!(Kafka::new(wrong).unwrap_err().code, Code::ConfigInvalid);
-        assert!(Kafka::new(options("kafka+tls://127.0.0.1:1")).is_err());
+        assert!(Kafka::new(options("kafkas://127.0.0.1:1")).is_err());
     }
 
     #[test]

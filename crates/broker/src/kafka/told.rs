@@ -36,6 +36,14 @@ pub(super) struct Folder {
     pub(super) lost: bool,
 }
 
+/// Reads what a broker says to whom shows who they are.
+pub(super) fn let_in(answer: &[u8]) -> Result<Vec<u8>> {
+    let mut answer = Answer(answer);
+    answer.fine()?;
+    let _why_not = answer.text()?;
+    Ok(answer.bytes()?.to_vec())
+}
+
 pub(super) fn groups(answer: &[u8]) -> Result<Vec<String>> {
     let mut answer = Answer(answer);
     let _throttled = answer.long()?;
@@ -222,6 +230,7 @@ mod tests {
         }
         let folders: usize = folders.iter().map(|it| it.path.len() + size_of::<Folder>()).sum();
         let _ = knows(bytes, (35, 4));
+        let folders = folders.max(let_in(bytes).unwrap_or_default().len());
         folders.max(names).max(of(committed(bytes))).max(of(offsets(bytes)))
     }
 

@@ -107,12 +107,13 @@ impl ProducerContext for Watch {
     }
 }
 
-/// Returns a line of the library without its own name for the client and its tally of time.
-fn told(line: &str) -> String {
+/// Returns a line of the library without its own name for the client, its tally of time, and what
+/// a broker that is not trusted would need to guess a password.
+pub(super) fn told(line: &str) -> String {
     let line =
         line.strip_prefix("[thrd:").and_then(|rest| rest.split_once("]: ")).map_or(line, |it| it.1);
-    let end = line.find(" (after ").unwrap_or(line.len());
-    line[..end].trim().to_owned()
+    let ends = [" (after ", " (server's "].into_iter().filter_map(|end| line.find(end));
+    line[..ends.min().unwrap_or(line.len())].trim().to_owned()
 }
 
 #[cfg(test)]
@@ -124,6 +125,10 @@ mod tests {
         let line = "[thrd:a:1/1]: a:1/1: Connect to ipv4#a:1 failed: Connection refused \
                     (after 0ms in state CONNECT)";
         assert_eq!(told(line), "a:1/1: Connect to ipv4#a:1 failed: Connection refused");
+        let line = "sasl_plaintext://a:1/1: SASL authentication error: SASL SCRAM authentication \
+                    failed: ServerSignature mismatch (server's AAAA != ours canary) (after 9ms in \
+                    state AUTH_REQ)";
+        assert!(told(line).ends_with("ServerSignature mismatch"), "{}", told(line));
     }
 
     #[test]

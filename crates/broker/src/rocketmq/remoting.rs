@@ -19,7 +19,6 @@ mod route;
 mod routes;
 #[cfg(feature = "rocketmq-remoting")]
 mod sink;
-mod trust;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -37,8 +36,9 @@ use tokio::time::timeout;
 pub use self::parcel::opened;
 #[cfg(feature = "rocketmq-remoting")]
 pub use self::sink::RocketMqRemoting;
-pub use self::trust::Trust;
 use super::stamp::sign;
+pub use crate::trust::Trust;
+use crate::trust::connect;
 
 /// The largest answer that is read.
 const LARGEST: usize = 16 << 20;
@@ -103,7 +103,7 @@ impl Desk {
         fields: &[(&str, &str)],
         body: &[u8],
     ) -> std::io::Result<(Value, Vec<u8>)> {
-        let mut stream = trust::connect(&self.address, self.trust.as_ref()).await?;
+        let mut stream = connect(&self.address, self.trust.as_ref()).await?;
         stream.write_all(&request(code, 1, fields, body, self.keys.as_ref())).await?;
         next(&mut stream).await
     }

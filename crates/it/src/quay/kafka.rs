@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use async_trait::async_trait;
-use broker::kafka::{Access, Kafka, KafkaFeed, Options, TRAITS};
+use broker::kafka::{Access, Kafka, KafkaFeed, Mechanism, Options, TRAITS};
 use broker::manner::{Manner, Naming, Subscription};
 use broker::traits::Traits;
-use event::{EventId, Feed, Secret, Sink};
+use event::{EventId, Feed, Gauge, Secret, Sink};
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication, TopicResult};
 use rdkafka::client::DefaultClientContext;
@@ -94,13 +94,20 @@ pub async fn own_with(settings: &[&str]) -> KafkaQuay {
 impl KafkaQuay {
     /// Returns the way in without a password.
     pub fn access(&self) -> Access {
-        Access { url: self.url.clone(), user: None }
+        Access::open(&self.url)
     }
 
     /// Returns the way in with one.
     pub fn guarded(&self, password: &str) -> Access {
         let user = Some((USER.to_owned(), Secret::new(password)));
-        Access { url: self.guarded.clone(), user }
+        Access { user, ..Access::open(&self.guarded) }
+    }
+
+    /// Returns the ways in by SCRAM, each of which has a password of its own.
+    pub fn scrams(&self) -> [Access; 2] {
+        let way =
+            |mechanism, name| Access { mechanism, ..self.guarded(need("kafka").detail(name)) };
+        [way(Mechanism::ScramSha256, "scram-sha-256"), way(Mechanism::ScramSha512, "scram-sha-512")]
     }
 
     /// Returns where the way in with a password begins that a test may bend, where that leads to,
@@ -179,6 +186,23 @@ impl KafkaQuay {
 
     fn sink_by(&self, access: Access, manner: Manner) -> Result<Arc<dyn Sink>> {
         Ok(Arc::new(Kafka::new(self.options(access, manner)).map_err(anyhow::Error::msg)?))
+    }
+}
+
+/// Waits until a sink tells all of these; returns what it tells.
+pub async fn levels(sink: &dyn Sink, gauges: &[Gauge]) -> Result<Vec<f64>> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let seen = sink.inspect().await;
+        let seen = seen.map_err(|refusal| anyhow!("{refusal:?}"))?;
+        let told = |gauge: &Gauge| seen.levels.iter().find(|level| level.gauge == *gauge);
+        let told: Option<Vec<f64>> =
+            gauges.iter().map(|gauge| told(gauge).map(|level| level.value)).collect();
+        match told {
+            Some(told) => return Ok(told),
+            None => ensure!(Instant::now() < until, "it does not tell all: {seen:?}"),
+        }
+        sleep(LOOK).await;
     }
 }
 

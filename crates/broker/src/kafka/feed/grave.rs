@@ -20,7 +20,7 @@ use crate::manner::Subscription;
 /// The producer of a feed's dead; made when the first is given up.
 pub(super) struct Grave {
     config: ClientConfig,
-    hosts: String,
+    cluster: Cluster,
     group: String,
     timeout: Duration,
     live: Mutex<Option<Arc<Live>>>,
@@ -33,8 +33,8 @@ impl Grave {
         config.set("max.in.flight.requests.per.connection", "1");
         config.set("partitioner", "murmur2_random").set("message.max.bytes", "1000000000");
         let Subscription { group, timeout, .. } = subscription.clone();
-        let (hosts, live) = (cluster.hosts.clone(), Mutex::default());
-        Grave { config, hosts, group, timeout, live }
+        let (cluster, live) = (cluster.clone(), Mutex::default());
+        Grave { config, cluster, group, timeout, live }
     }
 
     /// Puts a record there. Only then may it be forgotten where it was.
@@ -42,7 +42,7 @@ impl Grave {
         let until = Instant::now() + self.timeout;
         let mut live = self.live.lock().await;
         if live.as_ref().is_none_or(|live| !live.is_fit()) {
-            *live = Some(Live::connect(&self.config, &self.hosts, false, until).await?);
+            *live = Some(Live::connect(&self.config, &self.cluster, false, until).await?);
         }
         let Some(producer) = live.clone() else { return Err(Refusal::Held) };
         let put = self.put(&producer, record, cause, until).await;

@@ -22,6 +22,7 @@ use crate::kafka::access::Cluster;
 use crate::kafka::live::setting;
 use crate::kafka::marks::Mark;
 use crate::kafka::part::Part;
+use crate::kafka::watch::told;
 use crate::manner::Subscription;
 
 /// How long a poll waits for something; acks are told to the group at least that often.
@@ -95,13 +96,15 @@ fn run(shared: &Arc<Shared>, config: &ClientConfig, subscription: &Subscription)
             None => {}
             Some(Ok(record)) => full = arrive(shared, &record),
             Some(Err(KafkaError::MessageConsumptionFatal(code))) => {
-                trouble(shared, judge(code, subscription));
+                trouble(shared, judge(code, &consumer.context().last(), subscription));
                 break;
             }
             Some(Err(error)) => {
-                let (code, wants) =
-                    (error.rdkafka_error_code(), consumer.context().at(subscription));
-                if let Some(refusal) = code.and_then(|code| said.hear(code, &wants)) {
+                let context = consumer.context();
+                let (code, wants) = (error.rdkafka_error_code(), context.at(subscription));
+                if let Some(refusal) =
+                    code.and_then(|code| said.hear(code, &context.last(), &wants))
+                {
                     trouble(shared, refusal);
                 }
             }
@@ -253,13 +256,15 @@ struct Context {
     shared: Arc<Shared>,
     timeout: Duration,
     astray: AtomicBool,
-    /// What the library said with its last error.
+    /// What the library said with its last error, and its last word on connections.
     reason: Mutex<String>,
+    last: Mutex<String>,
 }
 
 impl Context {
     fn new(shared: Arc<Shared>, timeout: Duration) -> Context {
-        Context { shared, timeout, astray: AtomicBool::new(false), reason: Mutex::default() }
+        let (reason, last) = (Mutex::default(), Mutex::default());
+        Context { shared, timeout, astray: AtomicBool::new(false), reason, last }
     }
 
     /// Returns the part of what is wanted that the last error is about: one topic, or all.
@@ -268,6 +273,10 @@ impl Context {
         let is = |topic: &&String| reason.starts_with(&format!("{MISSING}{topic}: "));
         let one = wants.topics.iter().find(is).map(|topic| vec![topic.clone()]);
         Subscription { topics: one.unwrap_or_else(|| wants.topics.clone()), ..wants.clone() }
+    }
+
+    fn last(&self) -> String {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Tells whether the library has forgotten every broker and asks nobody any more. A cluster
@@ -281,6 +290,9 @@ impl Context {
 impl ClientContext for Context {
     fn log(&self, _: RDKafkaLogLevel, facility: &str, line: &str) {
         tracing::debug!(facility, line, "kafka");
+        if facility == "FAIL" {
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = told(line);
+        }
     }
 
     fn stats(&self, told: Statistics) {
@@ -374,6 +386,27 @@ mod tests {
         let reason = "Subscribed topic not available: order.paid: Broker: Unknown topic";
         assert_eq!(about(reason), ["order.paid"]);
         assert_eq!(about("3/3 brokers are down"), wants.topics);
+    }
+
+    #[test]
+    fn what_is_wrong_with_connections_is_told_in_the_last_words_of_the_library() {
+        let context = Context::new(Arc::new(Shared::new(1)), Duration::ZERO);
+        let line =
+            "a:1/bootstrap: SSL handshake failed: expired (after 7ms in state SSL_HANDSHAKE)";
+        context.log(RDKafkaLogLevel::Error, "FAIL", line);
+        context.log(RDKafkaLogLevel::Info, "OTHER", "no matter");
+        let subscription = Subscription::new("g", &["orders"]);
+        for (code, is_told) in [
+            (RDKafkaErrorCode::AllBrokersDown, true),
+            (RDKafkaErrorCode::Authentication, true),
+            (RDKafkaErrorCode::GroupAuthorizationFailed, false),
+        ] {
+            let Refusal::Down(cause) = judge(code, &context.last(), &subscription) else {
+                panic!("{code:?}")
+            };
+            let told = cause.detail.contains("group g of orders: a:1/bootstrap: SSL handshake");
+            assert!(told == is_told && !cause.detail.contains("(after"), "{cause}");
+        }
     }
 
     #[test]

@@ -14,8 +14,8 @@ use tokio::io::{AsyncWriteExt, BufReader, BufWriter, split};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::trust::{self, Stream, Trust};
 use super::{next, request};
+use crate::trust::{Stream, Trust, connect};
 
 /// Requests that wait to be written, at the most; whoever comes then waits before it.
 const BEHIND: usize = 64;
@@ -49,7 +49,7 @@ pub(super) struct Link {
 
 impl Link {
     async fn open(address: &str, trust: Option<&Trust>) -> io::Result<Link> {
-        let stream = trust::connect(address, trust).await?;
+        let stream = connect(address, trust).await?;
         let (out, frames) = mpsc::channel(BEHIND);
         let waiting = Arc::new(Waiting::new());
         let carrying = tokio::spawn(carry(stream, frames, Arc::clone(&waiting)));

@@ -177,6 +177,8 @@ fn what_means_nothing_is_told_with_its_line() {
         ),
         ("kafka", "user = \"me\"", "`user` in [sink.there]: it needs `password` too"),
         ("kafka", "password = \"canary\"", "`password` in [sink.there]: it needs `user` too"),
+        ("kafka", "mechanism = \"scram-sha-1\"", "did you mean `scram-sha-512`?"),
+        ("kafka", "mechanism = \"scram-sha-512\"", "it needs `user` and `password` too"),
         ("rocketmq", "shape = \"lifo\"", "did you mean `fifo`?"),
         ("rocketmq", "access_key = \"a\"", "it needs `secret_key` too"),
         ("rabbitmq", "declare = \"yes\"", "it takes true or false"),

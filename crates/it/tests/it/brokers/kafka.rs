@@ -5,6 +5,7 @@ mod disk;
 mod foreign;
 mod missing;
 mod only;
+mod scram;
 
 it::sink_contract!(it::quay::kafka::shared, it::quay::kafka::own);
 it::feed_contract!(it::quay::kafka::shared, it::quay::kafka::own, it::quay::kafka::own);

@@ -4,22 +4,19 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::PrivateKeyDer;
-use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::super::super::Access;
-use super::super::trust::Stream;
 use super::super::{Trust, frame, read};
 use super::*;
 use crate::manner::{Manner, Naming};
+use crate::trust::Stream;
+use crate::trust::tests::certified;
 
 /// What a server says to a request: a code and a body, or nothing, and the connection breaks.
 type Say = Box<dyn Fn(&Value) -> Option<(i64, String)> + Send + Sync>;
@@ -331,25 +328,9 @@ fn trust(sink: &mut RocketMqRemoting, trust: Trust) {
     sink.brokers = Brokers::new(&sink.common);
 }
 
-/// A certificate of a server, and who trusts it.
-fn certified() -> (TlsAcceptor, RootCertStore) {
-    let CertifiedKey { cert, signing_key } =
-        generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![cert.der().clone()], key)
-        .unwrap();
-    let mut roots = RootCertStore::empty();
-    roots.add(cert.der().clone()).unwrap();
-    (TlsAcceptor::from(Arc::new(config)), roots)
-}
-
 #[tokio::test]
 async fn with_tls_all_is_encrypted_and_a_certificate_that_nobody_trusts_is_down_and_told() {
-    let (tls, roots) = certified();
+    let (tls, ca) = certified();
     let tls = Some(tls);
     let broker = Fake::start(513, tls.clone(), Box::new(|_| Some((0, String::new())))).await;
     let route = route(&[&broker.address]);
@@ -357,11 +338,11 @@ async fn with_tls_all_is_encrypted_and_a_certificate_that_nobody_trusts_is_down_
     let mut sink = sink(&names.address, Shape::Fifo);
     let plain = sink.publish(&events(1)).await;
     assert!(matches!(plain[..], [Err(Refusal::Down(_))]), "{plain:?}");
-    trust(&mut sink, Trust::system());
+    trust(&mut sink, Trust::of([]));
     let strange = sink.publish(&events(1)).await;
     let Err(Refusal::Down(cause)) = &strange[0] else { panic!("{strange:?}") };
     assert!(cause.detail.contains("certificate"), "{cause}");
-    trust(&mut sink, Trust::roots(roots));
+    trust(&mut sink, Trust::of([ca]));
     let answers = sink.publish(&events(1)).await;
     assert!(answers[0].is_ok(), "{answers:?}");
 }
@@ -375,14 +356,14 @@ async fn hole() -> (TcpListener, String) {
 
 /// A sink, two brokers that never connect, and behind them one that does.
 async fn behind_holes(shape: Shape) -> (RocketMqRemoting, [Fake; 2], [TcpListener; 2], String) {
-    let (tls, roots) = certified();
+    let (tls, ca) = certified();
     let ((one, first), (two, second)) = (hole().await, hole().await);
     let good = Fake::start(513, Some(tls.clone()), Box::new(|_| Some((0, String::new())))).await;
     let route = route(&[&first, &second, &good.address]);
     let names = Fake::start(513, Some(tls), Box::new(move |_| Some((0, route.clone())))).await;
     let mut sink = sink(&names.address, shape);
     sink.common.timeout = Duration::from_secs(8);
-    trust(&mut sink, Trust::roots(roots));
+    trust(&mut sink, Trust::of([ca]));
     (sink, [names, good], [one, two], first)
 }
 
