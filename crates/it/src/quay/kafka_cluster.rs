@@ -119,7 +119,7 @@ impl KafkaCluster {
 
     /// Makes a sink.
     pub fn sink(&self, manner: Manner) -> Kafka {
-        let access = Access { url: self.url(), user: None };
+        let access = Access::open(&self.url());
         let (topic, compression) = (Naming::default(), "none".to_owned());
         Kafka::new(Options { access, topic, compression, manner }).expect("the options are right")
     }
