@@ -2,6 +2,7 @@
 
 mod foreign;
 mod looks;
+mod rights;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
