@@ -1,6 +1,7 @@
 //! RocketMQ: the contracts on the real broker and proxy, and what only it has.
 
 mod foreign;
+mod full;
 mod looks;
 mod rights;
 
