@@ -3,6 +3,7 @@
 
 mod docs;
 mod examples;
+mod features;
 mod markdown;
 mod tally;
 
@@ -50,7 +51,7 @@ enum Step {
     Lock,
     /// The code is formatted
     Fmt,
-    /// Clippy has nothing to say
+    /// Clippy has nothing to say, and the crate of brokers compiles with any one of them
     Clippy,
     /// The program and its tests build
     Build,
@@ -75,10 +76,13 @@ pub(crate) fn test(args: &Args) -> Result<ExitCode> {
             match step {
                 Step::Lock => report.step("lock", || lock(&run)),
                 Step::Fmt => report.step("fmt", || cargo_step(&run, &["fmt", "--all", "--check"])),
-                Step::Clippy => report.step("clippy", || {
-                    let all = ["clippy", "--quiet", "--workspace", "--all-targets", "--"];
-                    cargo_step(&run, &[&all[..], &["-D", "warnings"]].concat())
-                }),
+                Step::Clippy => {
+                    report.step("clippy", || {
+                        let all = ["clippy", "--quiet", "--workspace", "--all-targets", "--"];
+                        cargo_step(&run, &[&all[..], &["-D", "warnings"]].concat())
+                    });
+                    report.step("features", || features::check(&run));
+                }
                 Step::Build => report.step("build", || build(&run)),
                 Step::Test => {
                     report.step("servers", || {

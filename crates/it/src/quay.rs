@@ -13,6 +13,7 @@ pub mod rocketmq_4;
 pub mod rocketmq_fleet;
 mod rocketmq_pull;
 pub mod rocketmq_remoting;
+pub mod rocketmq_rights;
 pub mod rocketmq_tls;
 mod rocketmq_users;
 

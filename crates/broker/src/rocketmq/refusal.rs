@@ -38,6 +38,10 @@ pub(super) fn of(status: &v2::Status, topic: &str, absence: Absence) -> Refusal 
     let cause = |code| Cause::new(code, &said);
     let down = |code, why: &str| Refusal::Down(Cause::new(code, format_args!("{why}: {said}")));
     match *code {
+        // A proxy has the same code for who is not known and for who may not write to this topic.
+        40100 if message.contains("has no permission") => {
+            Refusal::Retry(cause(Code::AuthRefused), None)
+        }
         40100 | 40200 => denied(&said),
         40300 => Refusal::Retry(cause(Code::AuthRefused), None),
         TOPIC_NOT_FOUND | TYPE_CONFLICT if routeless(status) => match absence {
@@ -260,6 +264,16 @@ mod tests {
         let alone = judge(50001, "in-sync replicas not enough");
         assert!(matches!(alone, Refusal::Down(cause) if cause.code == Code::NotKept));
         assert_eq!(kind(&judge(50001, "NullPointerException")), "unknown");
+    }
+
+    #[test]
+    fn who_has_no_right_to_one_topic_keeps_no_other_from_its_destination() {
+        let rightless = "User:me has no permission to access Topic:t from 127.0.0.1, no matched";
+        for (said, expected) in [(rightless, "retry"), ("User:me is not found.", "down")] {
+            let judged = judge(40100, said);
+            assert_eq!(kind(&judged), expected, "{judged:?}");
+            assert_eq!(judged.cause().map(|cause| cause.code), Some(Code::AuthRefused));
+        }
     }
 
     #[test]

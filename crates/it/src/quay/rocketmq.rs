@@ -71,7 +71,11 @@ pub async fn own() -> RocketMqQuay {
 
 /// Starts a server of its own that lets nobody in without a key.
 pub async fn guarded() -> RocketMqQuay {
-    own_with(GUARDED, Some((USER.to_owned(), Secret::new(SECRET)))).await
+    guarded_with(&[]).await
+}
+
+pub(super) async fn guarded_with(more: &[&str]) -> RocketMqQuay {
+    own_with(&[GUARDED, more].concat(), Some((USER.to_owned(), Secret::new(SECRET)))).await
 }
 
 /// Starts a server of its own with other settings: `broker.KEY=VALUE`, `proxy.KEY=VALUE`, or

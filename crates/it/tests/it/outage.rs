@@ -12,8 +12,8 @@ use it::receiver::{Receiver, willing};
 use it::site::{Rules, Site, in_order};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tokio_util::task::AbortOnDropHandle;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -51,11 +51,12 @@ async fn a_destination_that_is_down_is_knocked_at_now_and_then_and_offered_nothi
     let address = place.local_addr().unwrap();
     let knocks = watch::Sender::new(0);
     let count = knocks.clone();
-    let _hanging_up = AbortOnDropHandle::new(tokio::spawn(async move {
+    let mut hanging_up = JoinSet::new();
+    hanging_up.spawn(async move {
         while place.accept().await.is_ok() {
             count.send_modify(|count| *count += 1);
         }
-    }));
+    });
     let (outbox, admin) = ("batch = 20\nturns = 1", "listen = \"127.0.0.1:0\"");
     let rules = Rules { lease: "60s", outbox, policy: "attempts = 1", admin, ..Rules::default() };
     let mut relay = site.relay("a", &format!("https://{address}/a"), &rules).unwrap();

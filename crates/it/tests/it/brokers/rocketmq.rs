@@ -1,7 +1,9 @@
 //! RocketMQ: the contracts on the real broker and proxy, and what only it has.
 
 mod foreign;
+mod full;
 mod looks;
+mod rights;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

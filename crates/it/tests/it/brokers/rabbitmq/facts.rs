@@ -1,9 +1,10 @@
 //! What a look at RabbitMQ tells.
 
+use broker::manner::Manner;
 use broker::rabbitmq::{Options, RabbitMq};
-use event::{Cause, Code, Durability, Event, Feed, Gauge, Nack, Refusal, Secret, Sink};
+use event::{Cause, Code, Durability, Event, Feed, Gauge, Inspection, Nack, Refusal, Secret, Sink};
 use it::quay::Quay;
-use it::quay::rabbitmq::shared;
+use it::quay::rabbitmq::{own, shared};
 use reqwest::Method;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -76,4 +77,38 @@ async fn a_wrong_password_for_the_management_plugin_is_told_without_it() {
     let Err(Refusal::Down(cause)) = sink.inspect().await else { panic!() };
     assert_eq!(cause.code, Code::AuthRefused);
     assert!(!cause.detail.contains("c4n4ry") && cause.detail.contains("monitoring"), "{cause}");
+}
+
+/// All sinks of a broker share its gate. RabbitMQ tells how near its disk is to the alarm.
+#[tokio::test]
+async fn a_broker_whose_disk_is_near_its_alarm_gets_fewer_at_once_until_there_is_room() {
+    let quay = own().await;
+    let manner = Manner { concurrency: 4, ..manner() };
+    let gate = manner.gates.of(&format!("amqp://{}//", quay.address().unwrap()), 4);
+    let sink = RabbitMq::new(quay.options(manner)).unwrap();
+    let sink = sink.with_management(&Secret::new(&*quay.management)).unwrap();
+    // What the plugin tells of a node is some seconds old, and nothing when it has just started.
+    let look = async |is: fn(usize) -> bool| {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let seen = sink.inspect().await;
+            let told = |seen: &Inspection| Inspection::total(&seen.levels, Gauge::Disk);
+            let near = seen.as_ref().ok().and_then(told).filter(|_| is(gate.width()));
+            if let Some(near) = near {
+                return near;
+            }
+            assert!(Instant::now() < until, "{}: {seen:?}", gate.width());
+            sleep(LOOK).await;
+        }
+    };
+    assert!(look(|width| width == 4).await < 0.8);
+    let nodes = quay.ask(Method::GET, "nodes", None).await.unwrap();
+    let free = nodes[0]["disk_free"].as_u64().expect("a disk");
+    let limit = |bytes: u64| {
+        quay.call(&format!("rabbit_disk_monitor set_disk_free_limit [{bytes}]")).unwrap();
+    };
+    limit(free / 100 * 94);
+    assert!(look(|width| width < 4).await > 0.8);
+    limit(50_000_000);
+    assert!(look(|width| width == 4).await < 0.8);
 }

@@ -93,9 +93,9 @@ async fn rabbitmq_and_its_plugin_are_trusted_by_their_ca_and_name() {
     }
 }
 
-fn say(who: &str, answer: Answer) {
+fn refused(who: &str, answer: Answer) -> String {
     let (is, cause) = cause(answer);
-    println!("{who} is refused: {is}: {} {}", cause.code, cause.detail);
+    format!("{who} is refused: {is}: {} {}", cause.code, cause.detail)
 }
 
 /// The part of the client. Without places there is nothing to say.
@@ -109,7 +109,7 @@ async fn a_client_says_what_it_got() {
     let feed = FeedOptions::new(broker.clone(), &*topic, subscription);
     let feed = RabbitMqFeed::new(feed).unwrap();
     if let Err(refusal) = feed.declare().await {
-        say("the feed", Err(refusal));
+        println!("{}", refused("the feed", Err(refusal)));
     }
     let (naming, manner) = (Naming::default(), Manner::new("it"));
     let exchange = topic.clone();
@@ -117,7 +117,7 @@ async fn a_client_says_what_it_got() {
     let sink = RabbitMq::new(options).unwrap().with_management(&plugin).unwrap();
     let event = paid(&topic);
     if let Err(refusal) = publish(&sink, &event).await {
-        return say("the sink", Err(refusal));
+        return println!("{}", refused("the sink", Err(refusal)));
     }
     let come = feed.next(PATIENCE).await.unwrap().expect("it comes");
     assert_eq!(come.event.as_ref(), Ok(&event));
@@ -125,7 +125,7 @@ async fn a_client_says_what_it_got() {
     println!("it came");
     match sink.inspect().await {
         Ok(seen) => println!("it is worth {:?}", seen.durability),
-        Err(refusal) => say("the look", Err(refusal)),
+        Err(refusal) => println!("{}", refused("the look", Err(refusal))),
     }
     feed.close().await;
 }
