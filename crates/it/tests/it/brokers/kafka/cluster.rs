@@ -24,6 +24,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How long a sink waits for what gets no receipt.
 const SHORT: Duration = Duration::from_secs(6);
 
+/// What a topic is made with.
+type Settings<'a> = &'a [(&'a str, &'a str)];
+
 /// Two of three have an event by its receipt.
 const SAFE: [(&str, &str); 1] = [("min.insync.replicas", "2")];
 
@@ -59,7 +62,7 @@ fn told<'a>(seen: &'a Inspection, topic: &str) -> &'a Finding {
 async fn a_receipt_is_worth_what_the_replicas_and_their_settings_are() {
     let cluster = cluster().await.unwrap();
     let unclean = [SAFE[0], ("unclean.leader.election.enable", "true")];
-    let cases: [(&[i32], &[(&str, &str)], Durability, Grade, &str); 5] = [
+    let cases: [(&[i32], Settings<'_>, Durability, Grade, &str); 5] = [
         (FIRST_LEADS, &SAFE, Durability::Replicated, Grade::Good, "3 replicas, of which 2 have it"),
         (&[2, 3], &SAFE, Durability::Replicated, Grade::Good, "2 replicas, of which 2 have it"),
         (FIRST_LEADS, &[], Durability::BestEffort, Grade::Warn, "min.insync.replicas = 1"),
