@@ -29,7 +29,7 @@ const READER: &[&str] = &[
 /// Small and quick to start; what was acknowledged survives a kill. Topics are made by those who
 /// need them, as in production. A broker that is silent for 9 s, as one may be on a busy machine,
 /// is shut out; whoever kills brokers shortens that, for it is also how long one stays out that
-/// comes back. Whoever has papers for TLS may open two doors more, `TLS` and, by SCRAM alone, `SAFE`.
+/// comes back. Who has papers for TLS may open two doors more: `TLS`, and `SAFE` by SCRAM alone.
 const SETTINGS: &str = "\
 process.roles=broker,controller
 node.id=1

@@ -22,8 +22,10 @@ const EDGES: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that bring OpenSSL or a long C build.
-const BANNED: &[&str] =
-    &["openssl", "openssl-sys", "openssl-src", "native-tls", "aws-lc-rs", "aws-lc-sys"];
+const BANNED: &[&str] = &["openssl", "native-tls", "aws-lc-rs", "aws-lc-sys"];
+
+/// Crates that only one other may bring: librdkafka knows no other TLS.
+const ONLY_BY: &[(&str, &str)] = &[("openssl-sys", "rdkafka-sys"), ("openssl-src", "openssl-sys")];
 
 /// What others call what has another name here. Words that libraries use all day (send, push, lock,
 /// acquire) and DISPATCHING, a status that users know, cannot be told from ours and are left out.
@@ -261,7 +263,13 @@ fn unwelcome(lock: &str) -> Vec<String> {
         let source = field(package, "source");
         let foreign = source.filter(|source| !source.starts_with("registry+"));
         let banned = BANNED.contains(&name.as_str()).then(|| "is banned".to_owned());
-        let why = foreign.map(|source| format!("comes from {source}")).or(banned);
+        let brings = |(named, by): &&(&str, &str)| {
+            let wanted = format!("\"{named}\",");
+            name != *by && package.lines().any(|line| line.trim() == wanted)
+        };
+        let brought = ONLY_BY.iter().find(brings);
+        let brought = brought.map(|(named, by)| format!("brings {named}, as only {by} may"));
+        let why = foreign.map(|source| format!("comes from {source}")).or(banned).or(brought);
         why.map(|why| format!("{name} {why}"))
     };
     lock.split("[[package]]").skip(1).filter_map(judge).collect()
@@ -271,8 +279,12 @@ fn unwelcome(lock: &str) -> Vec<String> {
 fn no_dependency_is_banned_or_comes_from_elsewhere() {
     none(unwelcome(&read("Cargo.lock")));
     let bad = "[[package]]\nname = \"a\"\nsource = \"git+https://b\"\n\n\
-               [[package]]\nname = \"openssl\"\nsource = \"registry+c\"\n";
-    assert_eq!(unwelcome(bad), ["a comes from git+https://b", "openssl is banned"]);
+               [[package]]\nname = \"openssl\"\nsource = \"registry+c\"\n\n\
+               [[package]]\nname = \"rdkafka-sys\"\ndependencies = [\n \"openssl-sys\",\n]\n\n\
+               [[package]]\nname = \"b\"\ndependencies = [\n \"openssl-sys\",\n]\n";
+    let told = unwelcome(bad);
+    assert_eq!(told[..2], ["a comes from git+https://b", "openssl is banned"]);
+    assert_eq!(told[2..], ["b brings openssl-sys, as only rdkafka-sys may"]);
 }
 
 #[track_caller]
