@@ -354,6 +354,8 @@ impl ConsumerContext for Context {
 
 #[cfg(test)]
 mod tests {
+    use rdkafka::error::RDKafkaErrorCode;
+
     use super::*;
 
     fn knows(sources: &[&str]) -> Statistics {
