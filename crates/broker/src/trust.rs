@@ -3,11 +3,14 @@
 use std::io;
 use std::sync::Arc;
 
+use event::Cause;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
+
+use crate::roots;
 
 /// Both ways of a connection.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -19,6 +22,11 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 pub struct Trust(Arc<ClientConfig>);
 
 impl Trust {
+    /// Trusts the CAs of the machine.
+    pub fn machine() -> Result<Trust, Cause> {
+        Ok(Trust::of(roots::machine()?))
+    }
+
     /// Trusts some CAs; what cannot be read is none.
     pub(crate) fn of(cas: impl IntoIterator<Item = CertificateDer<'static>>) -> Trust {
         let mut roots = RootCertStore::empty();

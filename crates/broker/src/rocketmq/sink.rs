@@ -19,7 +19,6 @@ use super::wire::{Line, resource, v2};
 use super::witness::{self, Witness};
 use super::{Options, Shape, batch, inspect};
 use crate::keyed::{self, Offered};
-use crate::roots;
 use crate::width::Signal;
 
 /// Queues that one broker may have in a row, before the next one's begin. Where there are more, an
@@ -47,7 +46,7 @@ impl RocketMq {
         let line = Line::new(&options.access, &places, options.manner.timeout)?;
         let Places { proxies, names, names_tls, .. } = places;
         let destination = format!("rocketmq://{}", proxies.join(","));
-        let trust = names_tls.then(roots::machine).transpose()?.map(Trust::of);
+        let trust = names_tls.then(Trust::machine).transpose()?;
         let common = Common::new(options, &destination, names, trust)?;
         let (witness, shown) = (Witness::default(), Shown::default());
         Ok(RocketMq { common, witness, shown, line })

@@ -30,7 +30,6 @@ use super::route::{Queue, Route};
 use super::routes::Routes;
 use super::{Trust, refusal};
 use crate::gate::Pass;
-use crate::roots;
 use crate::width::Signal;
 
 /// Topics that a probe looks at, at the most.
@@ -56,7 +55,7 @@ impl RocketMqRemoting {
     /// Checks the options. Nothing is connected yet.
     pub fn new(options: Options) -> Result<RocketMqRemoting, Cause> {
         let (names, tls) = address::read_names(&options.access.url)?;
-        let trust = tls.then(roots::machine).transpose()?.map(Trust::of);
+        let trust = tls.then(Trust::machine).transpose()?;
         let destination = format!("rocketmq+remoting://{}", names.join(","));
         let common = Common::new(options, &destination, names, trust)?;
         let brokers = Brokers::new(&common);
