@@ -20,10 +20,8 @@ const TODO: [&str; 3] = ["correct ", "check ", "look at "];
 /// anybody. When that password is right, the same feed goes on by itself.
 pub async fn a_feed_with_a_wrong_password_says_so_and_goes_on_when_it_is_let_in(quay: &dyn Quay) {
     let passage = Passage::new(quay).await;
-    let wants = Subscription {
-        timeout: TIMEOUT,
-        ..Subscription::new(&*passage.group, &[&passage.topic])
-    };
+    let wants =
+        Subscription { timeout: TIMEOUT, ..Subscription::new(&*passage.group, &[&passage.topic]) };
     let stray = quay.strange_feed(wants).await.expect("the options are right");
     let Some((_line, feed)) = stray else { return };
     let told = troubles(&*feed).await;
