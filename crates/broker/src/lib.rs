@@ -36,7 +36,7 @@ pub mod rabbitmq;
 pub mod redis;
 #[cfg(feature = "rocketmq")]
 pub mod rocketmq;
-#[cfg(any(feature = "http", feature = "kafka", feature = "rocketmq-remoting"))]
+#[cfg(any(feature = "http", feature = "kafka", feature = "rocketmq"))]
 mod roots;
 #[cfg(any(feature = "kafka", feature = "nats", feature = "redis", feature = "rocketmq"))]
 mod rounds;

@@ -70,7 +70,7 @@ pub trait Source: Send + Sync {
     async fn wait(&self, at_most: Duration);
     /// Hands over what this lane leases, so that another relay need not wait for it to run out.
     async fn release(&self) -> Result<(), StoreError>;
-    /// Tells what the claims do not.
+    /// Tells what the claims do not, once.
     fn aside(&self) -> Aside {
         Aside::default()
     }

@@ -12,14 +12,18 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use event::{Answer, Cause, Code, Event, Gauge, Grade, Inspection, Refusal, Sink};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 
 /// How much of what a group may be behind is few enough to go on.
 const ENOUGH: f64 = 0.8;
 
-/// How long a look may take while a lane rests, and in a turn.
+/// How long a look may take while a lane rests, and in a turn, whose events are claimed already.
 const PATIENCE: Duration = Duration::from_secs(10);
-const IN_A_TURN: Duration = Duration::from_secs(2);
+const IN_A_TURN: Duration = Duration::from_secs(1);
+
+/// How long after another one a look in a turn comes at the earliest: looks are no small matter to
+/// a broker whose consumers are slow.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// A sink that publishes only while the groups of its destination keep up.
 pub struct Braked {
@@ -40,6 +44,15 @@ struct Room {
     /// How many of a topic were published or are on the way, and how many the lag knows of.
     given: HashMap<String, u64>,
     known: HashMap<String, u64>,
+    looks: Looks,
+}
+
+/// The looks, by their numbers: one that began before another tells nothing after it.
+#[derive(Default)]
+struct Looks {
+    begun: u64,
+    taken: u64,
+    last: Option<Instant>,
 }
 
 impl Braked {
@@ -65,33 +78,48 @@ impl Braked {
         if first == events.len() {
             return Ok(first);
         }
-        let _turn = self.looking.lock().await;
-        let mut fit = first + self.room().take(&events[first..], self.limit);
-        if fit < events.len() {
-            let news = timeout(IN_A_TURN, self.inspect()).await;
-            let mut room = self.room();
-            match news {
-                Ok(Ok(_)) => fit += room.take(&events[fit..], self.limit),
-                Ok(Err(_)) | Err(_) => {
-                    room.lag = None;
-                    fit += room.give(&events[fit..]);
-                }
-            }
-            if fit == 0 && room.behind.is_none() {
-                room.behind = room.lag.as_ref().map(|(_, who)| cause(who, self.limit));
-            }
+        let looked = timeout(IN_A_TURN, self.look_again()).await.is_ok_and(|looked| looked);
+        let mut room = self.room();
+        if !looked {
+            room.lag = None;
         }
+        let fit = first + room.take(&events[first..], self.limit);
+        if fit == 0 && room.behind.is_none() {
+            room.behind = room.lag.as_ref().map(|(_, who)| cause(who, self.limit));
+        }
+        drop(room);
         if fit == 0 {
             self.free()?;
         }
         Ok(fit)
     }
 
-    /// Learns from a look before which so much was published.
-    fn learn(&self, seen: &Inspection, before: HashMap<String, u64>) {
+    /// Looks once for all turns that found no room. Tells whether there are news.
+    async fn look_again(&self) -> bool {
+        let asked = self.room().looks.taken;
+        let _turn = self.looking.lock().await;
+        let last = {
+            let room = self.room();
+            if room.looks.taken > asked {
+                return true;
+            }
+            room.looks.last
+        };
+        if let Some(last) = last {
+            sleep_until(last + PAUSE).await;
+        }
+        self.inspect().await.is_ok()
+    }
+
+    /// Learns from the look of this number, before which so much was published.
+    fn learn(&self, seen: &Inspection, number: u64, before: HashMap<String, u64>) {
         let lags = seen.levels.iter().filter(|level| level.gauge == Gauge::Lag);
         let most = lags.max_by(|one, other| one.value.total_cmp(&other.value));
         let mut room = self.room();
+        if number <= room.looks.taken {
+            return;
+        }
+        room.looks.taken = number;
         let untold = seen.findings.iter().any(|it| it.what == "lag" && it.grade > Grade::Good);
         if room.behind.is_some() && untold {
             return;
@@ -101,10 +129,7 @@ impl Braked {
             let (topic, group, lag) = (&level.topic, &level.group, level.value);
             (lag, format!("group {group} of {topic} is {lag} events behind"))
         });
-        for (topic, given) in before {
-            let known = room.known.entry(topic).or_default();
-            *known = given.max(*known);
-        }
+        room.known = before;
         let behind = room.lag.as_ref().filter(|(lag, _)| *lag > allowed);
         room.behind = behind.map(|(_, who)| cause(who, self.limit));
     }
@@ -168,9 +193,14 @@ impl Sink for Braked {
     /// still counts.
     async fn inspect(&self) -> Result<Inspection, Refusal> {
         // What is on the way may not be told yet; it is few, beside what a look leaves out.
-        let before = self.room().given.clone();
+        let (number, before) = {
+            let mut room = self.room();
+            room.looks.begun += 1;
+            room.looks.last = Some(Instant::now());
+            (room.looks.begun, room.given.clone())
+        };
         let seen = self.sink.inspect().await?;
-        self.learn(&seen, before);
+        self.learn(&seen, number, before);
         Ok(seen)
     }
 
@@ -186,13 +216,19 @@ impl Sink for Braked {
 #[cfg(test)]
 mod tests {
     use event::{Durability, Finding, Level, Receipt};
+    use tokio::sync::oneshot::{self, Receiver};
 
     use super::*;
 
     /// A destination whose group is as far behind as the test says; it may not tell. It counts what
-    /// it was given and how often it was looked at.
+    /// it was given and how often it was looked at. A look may be held up after it has read.
     #[derive(Default)]
-    struct Fake(Mutex<Option<f64>>, Mutex<bool>, Mutex<(usize, usize)>);
+    struct Fake(
+        Mutex<Option<f64>>,
+        Mutex<bool>,
+        Mutex<(usize, usize)>,
+        Mutex<Option<Receiver<()>>>,
+    );
 
     impl Fake {
         fn lag(&self, lag: Option<f64>) {
@@ -218,6 +254,10 @@ mod tests {
                 let (topic, group) = ("orders".to_owned(), group.to_owned());
                 Level { gauge, topic, group, value }
             };
+            let held = self.3.lock().unwrap().take();
+            if let Some(held) = held {
+                held.await.unwrap();
+            }
             let mut seen = Inspection::of(Durability::Durable);
             if *self.1.lock().unwrap() {
                 seen.findings.push(Finding::new(Grade::Warn, "lag", "not all was told"));
@@ -294,7 +334,7 @@ mod tests {
         taken
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn what_was_published_since_the_last_look_counts_until_the_next_one() {
         let (fake, sink) = braked();
         let told = || *fake.2.lock().unwrap();
@@ -317,7 +357,7 @@ mod tests {
         assert_eq!(give(&sink, "orders", 10).await, 10);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn without_news_it_goes_by_the_looks_alone() {
         let (fake, sink) = braked();
         fake.lag(Some(90.0));
@@ -331,7 +371,7 @@ mod tests {
         assert!(!goes(&sink).await);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn each_topic_has_the_room_of_its_own() {
         let (fake, sink) = braked();
         fake.lag(Some(0.0));
@@ -339,5 +379,34 @@ mod tests {
         assert_eq!(give(&sink, "orders", 100).await, 100);
         assert_eq!(give(&sink, "bills", 100).await, 100);
         assert_eq!(fake.2.lock().unwrap().1, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_an_older_look_has_read_is_forgotten_after_a_newer_one() {
+        let (fake, sink) = braked();
+        fake.lag(Some(30.0));
+        let (go_on, held) = oneshot::channel();
+        *fake.3.lock().unwrap() = Some(held);
+        let mut old = std::pin::pin!(sink.inspect());
+        assert!(timeout(Duration::ZERO, &mut old).await.is_err(), "it has read, and is held up");
+        fake.lag(Some(100.0));
+        sink.inspect().await.unwrap();
+        assert_eq!(give(&sink, "orders", 10).await, 0);
+        go_on.send(()).unwrap();
+        old.await.unwrap();
+        assert_eq!(give(&sink, "orders", 10).await, 0, "30 was before");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn turns_without_room_look_together_and_not_at_once_again() {
+        let (fake, sink) = braked();
+        fake.lag(Some(90.0));
+        sink.inspect().await.unwrap();
+        let began = Instant::now();
+        let turns = (0..4).map(|_| give(&sink, "orders", 20));
+        let taken: usize = futures_util::future::join_all(turns).await.into_iter().sum();
+        assert_eq!(taken, 20, "10 by what was known, and 10 by the news");
+        assert_eq!(fake.2.lock().unwrap().1, 2, "all of them by one look");
+        assert!(Instant::now() - began >= PAUSE);
     }
 }

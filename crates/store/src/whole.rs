@@ -9,8 +9,7 @@ use event::{Cause, Code, StoreError};
 
 /// What to do when a statement has met a table, or a column, that is not there.
 pub(crate) const MAKE: &str = "; postbox migrate makes tables that nobody has made yet, and says \
-                               what to do about one that is gone; those of an unreleased program \
-                               must be made anew";
+                               what to do about one that is gone";
 
 /// Returns the tables that migrations make, by name.
 pub(crate) fn tables(migrations: &[&str], table: &str) -> Vec<String> {
@@ -46,13 +45,16 @@ pub(crate) fn refuse_missing(
 
 /// Makes the answer to an account that may not make what is missing.
 pub(crate) fn not_ours(table: &str, found: u32, wanted: u32, said: &dyn Display) -> StoreError {
-    let there = match found {
-        0 => format!("there are no tables of {table:?} yet"),
-        _ => format!("the tables of {table:?} have schema {found}, and {wanted} is wanted"),
+    let (there, rights) = match found {
+        0 => (
+            format!("this account sees no tables of {table:?}"),
+            ", and grant this account what postbox migrate --grants prints",
+        ),
+        _ => (format!("the tables of {table:?} have schema {found}, and {wanted} is wanted"), ""),
     };
     let detail = format!(
-        "{there}, and this account may not make any: run postbox migrate with the url of their \
-         owner ({said})"
+        "{there}, and may not make any: run postbox migrate with the url of their owner{rights} \
+         ({said})"
     );
     StoreError::Broken(Cause::new(Code::SchemaMissing, detail))
 }

@@ -133,6 +133,7 @@ impl Desk {
         let mut whole = Letter::default();
         whole.bytes(&letter.0);
         self.stream.write_all(&whole.0).await?;
+        self.stream.flush().await?;
         let length = usize::try_from(self.stream.read_u32().await?).unwrap_or(usize::MAX);
         if !(4..=LARGEST).contains(&length) || self.stream.read_i32().await? != self.calls {
             return Err(ErrorKind::InvalidData.into());

@@ -56,7 +56,7 @@ impl Watch {
 
 impl ClientContext for Watch {
     fn log(&self, _: RDKafkaLogLevel, facility: &str, line: &str) {
-        tracing::debug!(facility, line, "kafka");
+        tracing::debug!(facility, line = told(line), "kafka");
         // The only place where the library tells that an open connection was lost.
         if facility == "FAIL" {
             let mut state = self.state();

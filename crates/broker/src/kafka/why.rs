@@ -29,8 +29,9 @@ pub(super) async fn told(cluster: &Cluster, refusal: Refusal) -> Refusal {
         return Refusal::Down(cause);
     }
     let hosts = cluster.hosts.split(',');
-    let mut asking: FuturesUnordered<_> =
-        hosts.map(|host| wrong(host, cluster.way.trust.as_ref())).collect();
+    let mut asking: FuturesUnordered<_> = hosts
+        .map(|host| wrong(host, cluster.way.trust.as_ref(), cluster.way.user.is_some()))
+        .collect();
     let first = async {
         while let Some(told) = asking.next().await {
             if told.is_some() {
@@ -46,7 +47,7 @@ pub(super) async fn told(cluster: &Cluster, refusal: Refusal) -> Refusal {
 }
 
 /// Says what is wrong with TLS at a host, or with going there without.
-async fn wrong(host: &str, trust: Option<&Trust>) -> Option<String> {
+async fn wrong(host: &str, trust: Option<&Trust>, is_shown: bool) -> Option<String> {
     let Some(trust) = trust else {
         let error = connect(host, Some(&Trust::of([]))).await.err()?;
         // It showed a certificate, and nobody was there to trust it.
@@ -57,16 +58,23 @@ async fn wrong(host: &str, trust: Option<&Trust>) -> Option<String> {
     let hung_up = matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset);
     let advice = match tls(&error) {
         Some(Error::InvalidCertificate(why)) => trusted(why),
-        Some(Error::InvalidMessage(_)) => NO_TLS,
-        None if hung_up => NO_TLS,
+        // Whoever shows a password is never told to show it where all can read it.
+        Some(Error::InvalidMessage(_)) if is_shown => NO_TLS,
+        Some(Error::InvalidMessage(_)) => NO_TLS_OR_PLAIN,
+        None if hung_up => HUNG_UP,
         Some(_) => "look at the TLS settings of its listener",
         None => return None,
     };
     Some(format!("{host}: TLS: {error}; {advice}"))
 }
 
-const NO_TLS: &str = "it seems to speak none there: write the port of its TLS listener, or \
-                      kafka://… in `url`";
+const NO_TLS: &str = "it seems to speak none there: write the port of its TLS listener in `url`";
+
+const NO_TLS_OR_PLAIN: &str = "it seems to speak none there: write the port of its TLS listener, \
+                               or kafka://… in `url`";
+
+const HUNG_UP: &str = "it hung up, as one does that ends or that speaks no TLS there: see whether \
+                       it is up, and whether `url` has the port of its TLS listener";
 
 fn tls(error: &io::Error) -> Option<&Error> {
     error.get_ref()?.downcast_ref()
@@ -143,7 +151,7 @@ mod tests {
         for (name, port, trust, parts) in [
             ("localhost", safe, Some(Trust::of([])), ["UnknownIssuer", "SSL_CERT_FILE"]),
             ("127.0.0.1", safe, trusting(), ["not valid for name", "advertised.listeners"]),
-            ("localhost", plain, trusting(), ["TLS", "kafka://"]),
+            ("localhost", plain, trusting(), ["it hung up", "the port of its TLS listener"]),
         ] {
             let told = said(told_of(format!("{name}:{port}"), trust, down("gone")).await);
             let all = parts.iter().all(|part| told.contains(part));

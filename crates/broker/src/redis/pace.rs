@@ -24,13 +24,20 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Learns that a pipeline of so many events, which was written then, is answered now. Returns
-    /// for how long the server was at each of them.
-    pub(super) fn answered(&self, began: Instant, now: Instant, events: usize) -> Duration {
+    /// Learns that a pipeline of so many events, which was written then, is answered now; whether
+    /// any was taken, for a refusal waits for no disk. Returns for how long the server was at each
+    /// of them.
+    pub(super) fn answered(
+        &self,
+        began: Instant,
+        now: Instant,
+        events: usize,
+        taken: bool,
+    ) -> Duration {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).replace(now);
         let before = last.filter(|last| *last > began);
         let waited = now - began;
-        if before.is_none() && events <= FEW {
+        if before.is_none() && events <= FEW && taken {
             self.least.note(waited);
         }
         let busy = now.saturating_duration_since(before.unwrap_or(began));
@@ -87,7 +94,7 @@ mod tests {
         }
 
         fn answer(&mut self, began: Instant, events: usize, out: usize) {
-            let took = self.pace.answered(began, self.now, events);
+            let took = self.pace.answered(began, self.now, events, true);
             self.width.learn(Signal::Good(took), out);
             (1..events).for_each(|_| self.width.learn(Signal::Along, out));
         }
@@ -112,6 +119,18 @@ mod tests {
             world.burst();
             assert_eq!(world.width.now(), MOST, "{whole:?}");
         }
+    }
+
+    #[test]
+    fn refusals_which_wait_for_no_disk_do_not_make_it_look_slow_afterwards() {
+        let mut world = World::new(SLOW, MICROS);
+        world.widen();
+        world.lone();
+        let began = world.now;
+        world.pace.answered(began, began + MICROS, 1, false);
+        world.now += MICROS;
+        (0..1000).for_each(|_| world.lone());
+        assert_eq!(world.width.now(), MOST);
     }
 
     #[test]
@@ -143,7 +162,7 @@ mod tests {
     #[test]
     fn what_waits_for_those_before_it_is_not_slow() {
         let (pace, began) = (Pace::default(), Instant::now());
-        let at = |waited| pace.answered(began, began + waited, 64);
+        let at = |waited| pace.answered(began, began + waited, 64, true);
         assert_eq!(at(MICROS * 640), MICROS * 10);
         assert_eq!(at(MICROS * 1280), MICROS * 10);
     }

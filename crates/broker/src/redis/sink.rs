@@ -105,7 +105,8 @@ impl Redis {
             Err(_) => (Vec::new(), None),
         };
         // What was not written, or not answered, tells nothing of the next answer's time.
-        let good = (!told.is_empty()).then(|| self.pace.answered(began, now, told.len()));
+        let taken = told.iter().any(Result::is_ok);
+        let good = (!told.is_empty()).then(|| self.pace.answered(began, now, told.len(), taken));
         let mut good = Signal::Good(good.unwrap_or_default());
         let mut told: IntoIter<RedisResult<String>> = told.into_iter();
         let mut judged = |stream: String| match (told.next(), &silence) {

@@ -105,6 +105,7 @@ impl Desk {
     ) -> std::io::Result<(Value, Vec<u8>)> {
         let mut stream = connect(&self.address, self.trust.as_ref()).await?;
         stream.write_all(&request(code, 1, fields, body, self.keys.as_ref())).await?;
+        stream.flush().await?;
         next(&mut stream).await
     }
 }

@@ -48,7 +48,6 @@ async fn a_killed_relays_rows_flow_again(server: &str) {
     receiver.until_distinct(1, PATIENCE).await.unwrap();
     let owners = session.texts(OWNERS, 0).await.unwrap();
     assert_eq!(owners.len(), 1, "one relay has all shards");
-    let _other = site.relay("b", &receiver.url("b"), &rules).unwrap();
     let by_b = |all: &[Arrival]| all.iter().any(|it| it.by == "b").then_some(());
     receiver.until("a share of b's", PATIENCE, by_b).await.unwrap();
 
@@ -120,6 +119,8 @@ async fn what_a_killed_relay_had_in_hand_flows_again(server: &str, outbox: &'sta
     receiver.until_distinct(1, PATIENCE).await.unwrap();
     let hand = "SELECT event_id FROM outbox_events WHERE status = 'DISPATCHING'";
     let hand: BTreeSet<String> = session.texts(hand, 0).await.unwrap().into_iter().collect();
+    let mut other = site.relay("b", &receiver.url("b"), &rules).unwrap();
+    other.says("goes to", PATIENCE).await.unwrap();
     owner.signal(Signal::KILL).unwrap();
     owner.ends(PATIENCE).await.unwrap();
     let killed = Instant::now();

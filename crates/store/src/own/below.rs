@@ -14,8 +14,9 @@ use super::Passed;
 /// How long a row may take to appear in its table, uncommitted, after its number was drawn.
 const WHILE: Duration = Duration::from_secs(2);
 
-/// How soon and how late what was passed is forgotten: the sooner, the fewer rows are read again for
-/// it. So 16 shards with up to 60,000 such rows each read 3,200 rows a second again at the most.
+/// How soon and how late what was passed is forgotten: the sooner, the fewer rows are read again
+/// for it. So 16 shards with up to 60,000 such rows each read 3,200 rows a second again at the
+/// most.
 const FORGET: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(300));
 
 /// How long it is remembered for each row.

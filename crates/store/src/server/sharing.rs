@@ -38,14 +38,17 @@ impl Sharing {
         *self = Sharing { known: self.known, ..Sharing::default() };
     }
 
-    /// Learns how many relays were found, and returns with how many to reckon. One that was itself
-    /// away for a lease, at rest or without its database, came back first, perhaps: the others are
-    /// about to.
-    fn reckon(&mut self, found: usize, now: Millis, lease: Duration) -> usize {
+    /// Learns how many relays were found, and returns with how many to reckon, unless another lane
+    /// has looked just now. One that was itself away for a lease, at rest or without its database,
+    /// came back first, perhaps: the others are about to.
+    fn reckon(&mut self, found: usize, now: Millis, lease: Duration) -> Option<usize> {
+        if self.next > now {
+            return None;
+        }
         let away = self.next + lease * 2 / 3 < now;
         self.next = now + lease / 3;
         let known = std::mem::replace(&mut self.known, found);
-        if away { known.max(found) } else { found }
+        Some(if away { known.max(found) } else { found })
     }
 }
 
@@ -79,7 +82,9 @@ pub(super) async fn attend<D: Dialect>(
     }
     let members = base.work(&mut Attending { now, lease }).await?;
     let many = base.sharing().reckon(members.len(), now, lease);
-    base.teller.tell(many.min(most));
+    if let Some(many) = many {
+        base.teller.tell(many.min(most));
+    }
     Ok(Some(members))
 }
 
@@ -156,14 +161,15 @@ mod tests {
     fn whoever_was_away_for_a_lease_reckons_with_all_that_there_were_until_it_looks_again() {
         let mut sharing = Sharing::default();
         let mut reckon = |found, seconds: i64| sharing.reckon(found, Millis(1000 * seconds), LEASE);
-        assert_eq!(reckon(1, 1_000), 1);
-        assert_eq!(reckon(4, 1_010), 4);
+        assert_eq!(reckon(1, 1_000), Some(1));
+        assert_eq!(reckon(4, 1_010), Some(4));
         // Two went while this one was there to see it.
-        assert_eq!(reckon(2, 1_025), 2);
-        assert_eq!(reckon(4, 1_035), 4);
-        assert_eq!(reckon(1, 1_066), 4);
-        assert_eq!(reckon(3, 1_076), 3);
-        assert_eq!(reckon(1, 1_086), 1);
+        assert_eq!(reckon(2, 1_025), Some(2));
+        assert_eq!(reckon(4, 1_035), Some(4));
+        assert_eq!(reckon(1, 1_066), Some(4));
+        assert_eq!(reckon(1, 1_066), None, "a lane beside it has looked at the same time");
+        assert_eq!(reckon(3, 1_076), Some(3));
+        assert_eq!(reckon(1, 1_086), Some(1));
     }
 
     #[test]
@@ -171,7 +177,7 @@ mod tests {
         let mut sharing = Sharing::default();
         sharing.reckon(4, Millis(1_000_000), LEASE);
         sharing.forget();
-        assert_eq!(sharing.reckon(1, Millis(1_005_000), LEASE), 4);
-        assert_eq!(sharing.reckon(1, Millis(1_015_000), LEASE), 1);
+        assert_eq!(sharing.reckon(1, Millis(1_005_000), LEASE), Some(4));
+        assert_eq!(sharing.reckon(1, Millis(1_015_000), LEASE), Some(1));
     }
 }

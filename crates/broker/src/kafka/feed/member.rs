@@ -289,7 +289,7 @@ impl Context {
 
 impl ClientContext for Context {
     fn log(&self, _: RDKafkaLogLevel, facility: &str, line: &str) {
-        tracing::debug!(facility, line, "kafka");
+        tracing::debug!(facility, line = told(line), "kafka");
         if facility == "FAIL" {
             *self.last.lock().unwrap_or_else(PoisonError::into_inner) = told(line);
         }

@@ -136,7 +136,7 @@ async fn the_relay_does_its_work_and_reads_no_business_table(place: &mut Place) 
     let why = other.migrate().await.expect_err("a relay makes no tables").to_string();
     other.close().await;
     assert!(why.contains("migrate with the url of their owner"), "{why}");
-    assert!(!why.contains("--grants"), "{why}");
+    assert!(why.contains("--grants"), "they may be there, and not for this account: {why}");
     let keep = Keep { sent: 7 * DAY, inbox: 14 * DAY, step: 10, lease: Duration::from_secs(30) };
     assert!(relay.chores().sweep(&keep).await.unwrap().sent > 0, "a day of history goes");
     let findings = relay.examine().await.unwrap();

@@ -1,6 +1,6 @@
-//! A producer of delayed events beside a relay that moves rows into the same table: where that gives
-//! its numbers to one statement after the other, it waits for one at the most, and never until the
-//! relay's transaction ends.
+//! A producer of delayed events beside a relay that moves rows into the same table: where that
+//! gives its numbers to one statement after the other, it waits for one at the most, and never
+//! until the relay's transaction ends.
 
 use std::time::{Duration, Instant};
 
@@ -43,6 +43,7 @@ async fn a_producer_of_a_delayed_event_waits_for_no_relays_transaction(server: &
         (format!("SELECT COUNT(*) FROM {table}_later"), Instant::now() + PATIENCE);
     while producer.number(&*copied).await.unwrap() < ROWS as i64 {
         assert!(!settling.is_finished() && Instant::now() < until, "nothing was copied");
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let insert = format!(
         "INSERT INTO {table}_later (topic, event_type, payload, due_at) VALUES ('t', 'T', 'x', 1)"

@@ -55,6 +55,7 @@ async fn who_meets_another_counts_what_that_one_was_quicker_to_claim(
         one.outbox.put(&events, Some(Millis(1))).await.unwrap();
         put += ROWS;
         while came.len() < put {
+            assert!(Instant::now() < until, "{} of {put} came", came.len());
             let (mine, its) = join(one.claim(), other.claim()).await;
             let claims = mine.iter().chain(&its);
             claims.for_each(|claim| assert!(came.insert(claim.event.id), "it came twice"));

@@ -76,7 +76,7 @@ async fn put(outbox: Arc<dyn Outbox>) {
         let events: Vec<Event> = (0..15).map(|_| event()).collect();
         outbox.put(&events, None).await.unwrap();
         let id: EventId = events[0].id;
-        let Begun::Go(fence) = inbox.begin("g", id, WANT.lease).await.unwrap() else {
+        let Begun::Go(fence) = inbox.begin("g", id, KEEP.lease).await.unwrap() else {
             panic!("nobody else takes it in")
         };
         assert!(inbox.finish("g", id, fence, InboxEnd::Processed).await.unwrap());
@@ -141,9 +141,13 @@ async fn upkeep_beside_claims_and_settlements_meets_no_deadlock(
         for handle in handles {
             handle.close().await;
         }
-        while is_postgres && others(&mut session).await > sessions {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        tokio::time::timeout(PATIENCE, async {
+            while is_postgres && others(&mut session).await > sessions {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await
+        .expect("its sessions end");
         let found = deadlocks(&mut session, server).await - before;
         assert_eq!(found, 0, "deadlocks beside upkeep with {strategy:?}");
     }

@@ -32,7 +32,7 @@ async fn a_relay_waits_until_its_server_takes_writes_again(server: &str) {
     url.set_password(Some("plain")).unwrap();
     let site = Site::on(url.as_str(), PATIENCE).await.unwrap();
     let events = site.put(COUNT, 40).await.unwrap();
-    let receiver = Receiver::start(slow(Duration::from_millis(20))).await.unwrap();
+    let receiver = Receiver::start(slow(Duration::from_millis(100))).await.unwrap();
     // So long that a lease which runs out hands nothing out anew.
     let rules = Rules { lease: "60s", outbox: "batch = 20", ..Rules::default() };
     let mut relay = site.relay("a", &receiver.url("a"), &rules).unwrap();

@@ -92,6 +92,7 @@ async fn claim_all<D: Dialect>(
             let mut holding = base.holding();
             let shards = claiming.seen.waits.iter().map(|waits| waits.shard);
             shards.for_each(|shard| holding.desks[lane.index].clear(shard));
+            holding.desks[lane.index].outrun += std::mem::take(&mut claiming.taken.outrun);
             if claiming.taken.claims.iter().all(Vec::is_empty) {
                 return Err(error);
             }

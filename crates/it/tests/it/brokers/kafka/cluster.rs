@@ -156,9 +156,10 @@ fn is_in_order(put: &[Event], log: &[Entry]) {
 async fn with_too_few_replicas_there_is_no_receipt_until_they_are_back() {
     let cluster = cluster().await.unwrap();
     let topic = cluster.make(&[FIRST_LEADS], &SAFE).await.unwrap();
-    let sink = sink(&cluster, &topic, SHORT);
+    // A receipt that comes late is no second copy.
+    let (patient, sink) = (sink(&cluster, &topic, PATIENCE), sink(&cluster, &topic, SHORT));
     let (first, second) = (paid(&topic), paid(&topic));
-    receipt(&sink, &first).await;
+    receipt(&patient, &first).await;
     cluster.kill(2).unwrap();
     cluster.kill(3).unwrap();
     cluster.has(&topic, "without its replicas", |_, part| part.in_sync == [1]).await.unwrap();
@@ -184,7 +185,7 @@ async fn with_too_few_replicas_there_is_no_receipt_until_they_are_back() {
     cluster.revive(3).unwrap();
     let all = put.len() as u64;
     site.until("all is sent", PATIENCE, |counts| counts.sent == all).await.unwrap();
-    receipt(&sink, &second).await;
+    receipt(&patient, &second).await;
     let log = cluster.read(&topic).await.unwrap();
     receipts_are_true(&site, &log).await;
     let ids = [first.id, second.id].map(|id| id.to_string());
@@ -214,9 +215,10 @@ async fn tried(site: &Site, code: Code) {
 async fn what_is_written_without_its_replicas_has_no_receipt_and_is_not_lost() {
     let cluster = cluster().await.unwrap();
     let topic = cluster.make(&[FIRST_LEADS], &SAFE).await.unwrap();
-    let sink = sink(&cluster, &topic, SHORT);
+    // A receipt that comes late is no second copy.
+    let (patient, sink) = (sink(&cluster, &topic, PATIENCE), sink(&cluster, &topic, SHORT));
     let (first, second) = (paid(&topic), paid(&topic));
-    receipt(&sink, &first).await;
+    receipt(&patient, &first).await;
     for node in [2, 3] {
         cluster.pause(node, true).unwrap();
     }
@@ -226,7 +228,7 @@ async fn what_is_written_without_its_replicas_has_no_receipt_and_is_not_lost() {
         cluster.pause(node, false).unwrap();
     }
     cluster.has(&topic, "all in sync", |_, part| part.in_sync.len() == 3).await.unwrap();
-    receipt(&sink, &second).await;
+    receipt(&patient, &second).await;
     let log = cluster.read(&topic).await.unwrap();
     let ids: Vec<&str> = log.iter().map(|entry| entry.id.as_str()).collect();
     let [first, second] = [first.id, second.id].map(|id| id.to_string());

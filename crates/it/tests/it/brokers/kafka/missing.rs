@@ -30,7 +30,8 @@ async fn trouble(feed: &KafkaFeed) -> Cause {
     let asking = async {
         loop {
             match feed.next(Duration::from_secs(1)).await {
-                Ok(None) => {}
+                // A busy broker may be out of reach for a moment.
+                Ok(None) | Err(Refusal::Down(_)) => {}
                 Err(Refusal::Retry(cause, None)) => return cause,
                 other => panic!("{other:?}"),
             }
