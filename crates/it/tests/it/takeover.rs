@@ -48,6 +48,7 @@ async fn a_killed_relays_rows_flow_again(server: &str) {
     receiver.until_distinct(1, PATIENCE).await.unwrap();
     let owners = session.texts(OWNERS, 0).await.unwrap();
     assert_eq!(owners.len(), 1, "one relay has all shards");
+    let _other = site.relay("b", &receiver.url("b"), &rules).unwrap();
     let by_b = |all: &[Arrival]| all.iter().any(|it| it.by == "b").then_some(());
     receiver.until("a share of b's", PATIENCE, by_b).await.unwrap();
 
@@ -125,8 +126,6 @@ async fn what_a_killed_relay_had_in_hand_flows_again(server: &str, outbox: &'sta
     owner.ends(PATIENCE).await.unwrap();
     let killed = Instant::now();
     assert!(!hand.is_empty(), "it was killed with something in hand");
-
-    let _other = site.relay("b", &receiver.url("b"), &rules).unwrap();
     let by_b = |it: &&Arrival| it.by == "b" && hand.contains(&it.id);
     let all = |all: &[Arrival]| {
         let came: Vec<&Arrival> = all.iter().filter(by_b).collect();
