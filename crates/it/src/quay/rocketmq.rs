@@ -31,9 +31,6 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// How long to wait between two looks.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How often a server is started that ends before it answers.
-const TRIES: usize = 3;
-
 const MAKE_TOPIC: i32 = 17;
 const MAKE_GROUP: i32 = 200;
 const TOPIC_STATS: i32 = 202;
@@ -92,13 +89,6 @@ pub(super) async fn own_of(
     settings: &[&str],
     keys: Option<(String, Secret)>,
 ) -> RocketMqQuay {
-    // A proxy apart from its broker ends when it is up before the name server knows that one.
-    for _ in 1..TRIES {
-        let quay = begun(server, settings, keys.clone());
-        if quay.answers().await.is_ok() {
-            return quay;
-        }
-    }
     let quay = begun(server, settings, keys);
     quay.answers().await.expect("the server answers");
     quay
