@@ -14,7 +14,7 @@ const ASK: Duration = Duration::from_millis(500);
 /// then say something else.
 const ON: usize = 8;
 /// How a cause says what to do.
-const TODO: [&str; 3] = ["correct ", "check ", "look at "];
+const ADVICE: [&str; 3] = ["correct ", "check ", "look at "];
 
 /// A feed with a wrong password says so and what to do, tells no secret, and takes nothing from
 /// anybody. When that password is right, the same feed goes on by itself.
@@ -28,7 +28,7 @@ pub async fn a_feed_with_a_wrong_password_says_so_and_goes_on_when_it_is_let_in(
     for refusal in &told {
         let Refusal::Down(cause) = refusal else { panic!("{told:?}") };
         assert_eq!(cause.code, Code::AuthRefused, "{told:?}");
-        assert!(TODO.iter().any(|word| cause.detail.contains(word)), "what to do? {cause}");
+        assert!(ADVICE.iter().any(|word| cause.detail.contains(word)), "what to do? {cause}");
         passage.clean(cause);
     }
 
