@@ -157,7 +157,9 @@ async fn kafka_is_trusted_by_its_ca_and_name() {
     let port = url.rsplit_once(':').unwrap().1;
     let plainly = client(&format!("kafka://127.0.0.1:{port}"), &papers.path("ca"));
     let in_vain = client(&server.url.replace("kafka://", "kafka+tls://"), &papers.path("ca"));
-    for (said, instead) in [(plainly, "write kafka+tls://"), (in_vain, "the port of its TLS listener")] {
+    for (said, instead) in
+        [(plainly, "write kafka+tls://"), (in_vain, "the port of its TLS listener")]
+    {
         assert!(said.contains("sink-down") && said.matches(instead).count() == 2, "{said}");
     }
 }
